@@ -1,0 +1,162 @@
+"""Action, Decision, Approval, Receipt: one tool call through the gateway, as facts.
+
+Rules
+1. ``action_hash`` covers the action and never the idempotency key; an approval token binds both.
+2. Money is a decimal string or integer minor units with an ISO 4217 currency, never a binary float.
+3. A receipt says what is known of the effect: confirmed, not_executed or unknown. Never a guess.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from processors.model.names import Effect, PrincipalKind, SideEffectClass
+
+EffectKnown = Literal["confirmed", "not_executed", "unknown"]
+ApprovalStatus = Literal["pending", "approved", "denied", "expired", "consumed"]
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """What an agent wants done: the canonical form that is hashed, judged, approved and sent.
+
+    ``path`` is canonical (gateway.md §3.2); ``query`` an ordered list of decoded pairs; ``body_digest`` is
+    ``sha256:<hex>`` of the identity-encoded bytes; ``body`` the parsed JSON (numbers exact) or None.
+    """
+
+    tenant: str
+    agent: str
+    tool: str
+    upstream: str
+    class_: SideEffectClass
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    media_type: str | None = None
+    body_digest: str | None = None
+    body_jcs_digest: str | None = None
+    arguments: dict[str, Any] = {}
+    cost_amount: str | None = None
+    cost_currency: str | None = None
+    tool_digest: str = ""
+    mode: Literal["live", "twin"] = "live"
+
+
+class Obligation(Struct, frozen=True, kw_only=True):
+    """Something the gateway must do with a decision (AuthZEN obligations): unknown type = deny."""
+
+    id: str
+    type: str
+    properties: dict[str, Any] = {}
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why; ``code`` is stable and machine-readable, ``rule`` the Rego rule that said so."""
+
+    code: str
+    message: str = ""
+    rule: str = ""
+
+
+class ApprovalTerms(Struct, frozen=True, kw_only=True):
+    """What a require_approval decision asks for."""
+
+    min: int = 1
+    roles: tuple[str, ...] = ()
+    ttl_s: int = 600
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """The policy's answer on one action."""
+
+    decision_id: str
+    effect: Effect
+    reasons: tuple[Reason, ...] = ()
+    limits: dict[str, Any] = {}
+    approval: ApprovalTerms | None = None
+    obligations: tuple[Obligation, ...] = ()
+    policy_revision: str = ""
+    engine: str = ""
+    input_digest: str = ""
+    error: str | None = None
+
+
+class Vote(Struct, frozen=True, kw_only=True):
+    """One approver's word on a request; ``shown_digest`` is the hash of the summary they saw."""
+
+    voter: str
+    decision: Literal["approve", "deny"]
+    reason: str
+    voted_at_ns: int
+    shown_digest: str
+
+
+class Approval(Struct, frozen=True, kw_only=True):
+    """A request for approval of one exact action under one idempotency key."""
+
+    approval_id: str
+    project: str
+    requester: str
+    tool: str
+    action_hash: str
+    key_hash: str
+    policy_revision: str
+    tool_digest: str
+    status: ApprovalStatus
+    summary: str
+    requested_at_ns: int
+    expires_at_ns: int
+    approvers_min: int = 1
+    decision_id: str = ""
+    trace_id: str | None = None
+    votes: tuple[Vote, ...] = ()
+    consumed_by: str | None = None
+
+
+class Spend(Struct, frozen=True, kw_only=True):
+    """An amount held or settled against a budget."""
+
+    scope: str
+    amount: str
+    currency: str
+    state: Literal["held", "settled", "released"]
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What the gateway knows of one call: signed, chained, retrievable (gateway.md §2.9).
+
+    ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after). ``status`` is the HTTP
+    status the agent got; ``upstream_status`` the tool's own, None when nothing whole came back.
+    """
+
+    receipt_id: str
+    call_id: str
+    phase: Literal["authorised", "executed", "refused", "replayed"]
+    project: str
+    principal: str
+    principal_kind: PrincipalKind
+    tool: str
+    class_: SideEffectClass
+    action_hash: str
+    decision_id: str
+    decision_effect: Effect
+    reasons: tuple[str, ...]
+    policy_revision: str
+    effect: EffectKnown
+    status: int
+    started_at_ns: int
+    finished_at_ns: int
+    upstream: str | None = None
+    upstream_status: int | None = None
+    approval_id: str | None = None
+    key_hash: str | None = None
+    attempt: int = 1
+    request_digest: str | None = None
+    response_digest: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    episode: str | None = None
+    enforcement: str = "enforce"
+    code: str | None = None
+    kid: str = ""
+    signature: str = ""

@@ -1,0 +1,52 @@
+"""What a user is told when something is wrong, and the exit codes.
+
+Rules
+1. A user sees what is wrong, where, and what to do; never a traceback.
+2. Exit codes are one table (docs/reference/exit-codes.md): 0 good, 1 failed, 2 cannot decide, 3 usage,
+   configuration, environment or our fault.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """One table for all commands."""
+
+    GOOD = 0
+    FAILED = 1
+    UNDECIDED = 2
+    FAULT = 3
+
+
+class SidecarError(Exception):
+    """A user's problem: ``what`` is wrong, ``where``, and what to ``do`` about it."""
+
+    def __init__(
+        self, what: str, *, where: str = "", do: str = "", code: ExitCode = ExitCode.FAULT
+    ) -> None:
+        self.what = what
+        self.where = where
+        self.do = do
+        self.code = code
+        super().__init__(self.text())
+
+    def text(self) -> str:
+        """The three parts as one line of plain text."""
+        parts = [self.what]
+        if self.where:
+            parts.append(f"at {self.where}")
+        line = " ".join(parts)
+        return f"{line}. {self.do}" if self.do else line
+
+
+class StoreUnavailable(SidecarError):
+    """The store cannot be read or written now: disk full, locked, gone, or not permitted."""
+
+
+class Problem(Exception):
+    """One thing wrong with a configuration: ``path`` is dotted (``gateway.tools.0.class``)."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        super().__init__(f"{path}: {text}")

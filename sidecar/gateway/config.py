@@ -1,0 +1,192 @@
+"""The gateway's configuration: upstreams, the tool registry, policy, approvals, budgets."""
+
+import ipaddress
+import re
+from typing import Literal
+
+from msgspec import Struct, field
+
+from processors.model.names import SideEffectClass
+from processors.value import duration_ns
+from sidecar.errors import Problem
+
+Mode = Literal["enforce", "observe", "twin"]
+RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+
+
+class Credential(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A header the gateway adds for an upstream; its value is the content of ``file``."""
+
+    header: str
+    file: str
+
+
+class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A service that tools live on. Private addresses must be named in ``allow_cidrs``."""
+
+    name: str
+    url: str
+    allow_cidrs: tuple[str, ...] = ()
+    credential: Credential | None = None
+
+
+class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which requests are this tool: method, and a path template such as ``/orders/{order_id}``."""
+
+    method: str
+    path: str
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``schema``: a JSON Schema file, relative to the configuration file."""
+
+    schema: str = ""
+
+
+class Idempotency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``header`` is also the upstream's native field; ``derive`` lets the gateway make the key from
+    trace and step ids when the agent sends none."""
+
+    header: str = "Idempotency-Key"
+    retention: str = "24h"
+    derive: bool = False
+    upstream_idempotent: bool = False
+
+
+class Reconcile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to find out whether a call with an unknown outcome happened: a GET and a CEL ``done``."""
+
+    get: str
+    done: str
+
+
+class Cost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """CEL over ``arguments``: what a call costs."""
+
+    amount: str
+    currency: str = ""
+
+
+class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tool of the registry."""
+
+    name: str
+    upstream: str
+    match: Match
+    class_: SideEffectClass = field(name="class", default="irreversible")
+    mode: Mode | None = None
+    arguments: Arguments = Arguments()
+    idempotency: Idempotency = Idempotency()
+    reconcile: Reconcile | None = None
+    cost: Cost | None = None
+    timeout: str = "30s"
+    no_effect_statuses: tuple[int, ...] = (
+        *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
+    )
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``gateway``."""
+
+    listen: str = "127.0.0.1:4319"
+    mode: Mode = "enforce"
+    upstreams: tuple[Upstream, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    body_bytes_max: int = 1024**2
+    accept_ephemeral_ledger: bool = False
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``gateway``."""
+        return [*self._upstream_problems(), *self._tool_problems()]
+
+    def _upstream_problems(self) -> list[Problem]:
+        found, seen = [], set()
+        for index, upstream in enumerate(self.upstreams):
+            where = f"upstreams.{index}"
+            if upstream.name in RESERVED_UPSTREAMS or not _NAME.match(upstream.name):
+                found.append(Problem(f"{where}.name", f"{upstream.name!r} cannot be an upstream's name"))
+            if upstream.name in seen:
+                found.append(Problem(f"{where}.name", f"{upstream.name!r} is named twice"))
+            seen.add(upstream.name)
+            if not re.match(r"https?://[^/@?#]+(/[^?#]*)?\Z", upstream.url):
+                found.append(Problem(f"{where}.url", "must be http://host[:port] or https://…"))
+            for position, cidr in enumerate(upstream.allow_cidrs):
+                try:
+                    ipaddress.ip_network(cidr)
+                except ValueError as error:
+                    found.append(Problem(f"{where}.allow_cidrs.{position}", str(error)))
+        return found
+
+    def _tool_problems(self) -> list[Problem]:
+        found: list[Problem] = []
+        names: set[str] = set()
+        upstreams = {upstream.name for upstream in self.upstreams}
+        for index, tool in enumerate(self.tools):
+            where = f"tools.{index}"
+            if tool.name in names:
+                found.append(Problem(f"{where}.name", f"{tool.name!r} is named twice"))
+            names.add(tool.name)
+            if tool.upstream not in upstreams and self.mode != "twin":
+                found.append(Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}"))
+            if not tool.match.path.startswith("/"):
+                found.append(Problem(f"{where}.match.path", "must start with /"))
+            for key, text in (
+                ("timeout", tool.timeout),
+                ("idempotency.retention", tool.idempotency.retention),
+            ):
+                try:
+                    duration_ns(text)
+                except ValueError as error:
+                    found.append(Problem(f"{where}.{key}", str(error)))
+            if tool.mode == "twin":
+                found.append(Problem(f"{where}.mode", "is enforce or observe"))
+        return found
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``policy``: the embedded engine with a bundle folder, or an OPA server's ``url``.
+
+    An empty ``bundle`` is the one that ships with the program.
+    """
+
+    engine: Literal["embedded", "opa"] = "embedded"
+    bundle: str = ""
+    url: str = ""
+    allow_cidrs: tuple[str, ...] = ()
+    deadline: str = "100ms"
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``policy``."""
+        found = []
+        try:
+            duration_ns(self.deadline)
+        except ValueError as error:
+            found.append(Problem("deadline", str(error)))
+        if self.engine == "opa" and not self.url:
+            found.append(Problem("url", "is missing for engine opa"))
+        return found
+
+
+class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``approvals``: how many approvers, how long a request and its token live."""
+
+    approvers: int = 1
+    expires: str = "10m"
+    distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
+
+    @property
+    def expires_ns(self) -> int:
+        """``expires`` in nanoseconds."""
+        return duration_ns(self.expires)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``approvals``."""
+        found = []
+        try:
+            duration_ns(self.expires)
+        except ValueError as error:
+            found.append(Problem("expires", str(error)))
+        if self.approvers < 1:
+            found.append(Problem("approvers", "must be at least 1"))
+        return found

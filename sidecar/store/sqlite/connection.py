@@ -1,0 +1,101 @@
+"""Opening SQLite databases the one way this product uses them.
+
+Rules
+1. WAL, ``synchronous=FULL``: an acknowledged commit survives power loss.
+2. Every failure of the disk or of a lock becomes StoreUnavailable with its file and a remedy.
+3. Schema changes are numbered scripts, run in order inside one transaction, recorded in ``user_version``.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sidecar.errors import StoreUnavailable
+
+BUSY_TIMEOUT_MS = 10_000
+
+
+@contextmanager
+def translating(path: Path | str) -> Iterator[None]:
+    """Map sqlite3's and the file system's errors about ``path`` to StoreUnavailable."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except (sqlite3.Error, OSError) as error:
+        raise StoreUnavailable(
+            f"the store cannot be used: {error}",
+            where=str(path),
+            do="Check that the folder exists, is writable and has free space.",
+        ) from error
+
+
+def open_database(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode with WAL and full durability. ``:memory:`` is allowed."""
+    with translating(path):
+        if path == ":memory:":
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        else:
+            file = Path(path)
+            if read_only and not file.exists():
+                raise StoreUnavailable(
+                    "there is no store", where=str(file), do="Name the folder with --store."
+                )
+            if not read_only:
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+                os.close(descriptor)
+            connection = sqlite3.connect(
+                f"file:{file}?mode={'ro' if read_only else 'rw'}",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=BUSY_TIMEOUT_MS / 1000,
+            )
+        connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        if not read_only:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+
+def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path | str) -> None:
+    """Bring the schema up to ``len(scripts)``; a newer schema than this program knows is refused."""
+    with translating(path):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(scripts):
+            raise StoreUnavailable(
+                f"the store has schema {version}, this program knows {len(scripts)}",
+                where=str(path),
+                do="Use the program version that wrote it, or a newer one.",
+            )
+        if version == len(scripts):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            for script in scripts[version:]:
+                for statement in statements(script):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={len(scripts)}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def statements(script: str) -> Iterator[str]:
+    """The complete SQL statements of a script, in order."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            if pending.strip():
+                yield pending
+            pending = ""
+    if pending.strip():
+        raise ValueError(f"unfinished SQL statement: {pending.strip()[:80]}")

@@ -1,0 +1,160 @@
+"""One writer thread per database, with group commit.
+
+Rules
+1. All that is queued when the thread wakes shares one transaction and one fsync.
+2. Each job runs inside a savepoint: a job that raises undoes itself and disturbs no neighbour.
+3. A future resolves only after the commit that holds its job; a failed commit fails the whole group.
+4. Once closed, or once the thread has died, a job is refused with StoreUnavailable, never forgotten.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.sqlite.connection import translating
+
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], Any]
+GROUP_MAX = 512
+
+
+class _Pending:
+    __slots__ = ("error", "future", "job", "loop", "result")
+
+    def __init__(
+        self, job: Job, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
+    ) -> None:
+        self.job = job
+        self.loop = loop
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    """Runs jobs on the one write connection of a database, many to a commit.
+
+    ``run`` is for coroutines; ``run_sync`` for start-up and command-line code. A job gets the
+    connection inside an open transaction and must not commit.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._admission = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name=f"writer {path}", daemon=True)
+        self._thread.start()
+
+    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """The job's result, after its commit. Raises what the job raised, or StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        pending = _Pending(job, loop, loop.create_future())
+        with self._admission:
+            if self._closed:
+                raise StoreUnavailable("the store is closed", where=self._path)
+            self._queue.put(pending)
+        result: T = await pending.future
+        return result
+
+    def run_sync(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        """The same, blocking, in the caller's thread."""
+        with self._lock, translating(self._path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = job(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def close(self) -> None:
+        """Finish what is queued, then close the connection. Safe to call twice."""
+        with self._admission:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _serve(self) -> None:
+        while True:
+            group, last = self._take()
+            if group:
+                with self._lock:
+                    self._commit(group)
+                self._resolve(group)
+            if last:
+                return
+
+    def _take(self) -> tuple[list[_Pending], bool]:
+        group: list[_Pending] = []
+        item = self._queue.get()
+        while item is not None:
+            group.append(item)
+            if len(group) >= GROUP_MAX:
+                return group, False
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return group, False
+        return group, True
+
+    def _commit(self, group: list[_Pending]) -> None:
+        connection = self._connection
+        try:
+            with translating(self._path):
+                connection.execute("BEGIN IMMEDIATE")
+                for pending in group:
+                    self._run_one(connection, pending)
+                connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                try:
+                    connection.execute("ROLLBACK")
+                except sqlite3.Error:
+                    pass  # the group has failed already; the next BEGIN tells the state
+            for pending in group:
+                pending.error = pending.error or error
+
+    def _run_one(self, connection: sqlite3.Connection, pending: _Pending) -> None:
+        connection.execute("SAVEPOINT job")
+        try:
+            with translating(self._path):
+                pending.result = pending.job(connection)
+        except BaseException as error:
+            pending.error = error
+            # A full disk may have rolled the whole transaction back already (SQLite's own rule).
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+
+    def _resolve(self, group: list[_Pending]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Pending]] = {}
+        for pending in group:
+            by_loop.setdefault(pending.loop, []).append(pending)
+        for loop, some in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_settle, some)
+            except RuntimeError:
+                pass  # the loop is closed: nobody waits for these results any more
+
+
+def _settle(group: list[_Pending]) -> None:
+    for pending in group:
+        if pending.future.done():
+            continue
+        if pending.error is not None:
+            pending.future.set_exception(pending.error)
+        else:
+            pending.future.set_result(pending.result)
