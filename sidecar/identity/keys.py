@@ -12,28 +12,15 @@ import hashlib
 import hmac
 import json
 import re
-from typing import Literal, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from processors.model.principal import Principal
+from processors.model.principal import KeyKind, Principal, StoredKey
 
-KeyKind = Literal["agent", "approver", "reader", "admin"]
 KEY_KINDS: tuple[KeyKind, ...] = ("agent", "approver", "reader", "admin")
 _KEY = re.compile(r"sk_(agent|approver|reader|admin)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})\Z")
 _EPISODE_PREFIX = "ep1."
-
-
-class StoredKey(Struct, frozen=True, kw_only=True):
-    """A key as the store keeps it."""
-
-    key_id: str
-    kind: KeyKind
-    project: str
-    name: str
-    secret_sha256: str
-    created_at_ns: int
-    revoked_at_ns: int | None = None
 
 
 class KeyStore(Protocol):

@@ -1,0 +1,59 @@
+"""The process entry: runs the command line and maps everything that goes wrong to the exit-code table."""
+
+import os
+import sys
+import traceback
+
+import click
+
+from sidecar.errors import ExitCode, SidecarError
+
+
+def main() -> None:
+    """Run ``sidecar``. Usage errors and our own faults exit 3; a SidecarError exits with its code."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    from sidecar.cli.root import root
+
+    try:
+        result = root.main(standalone_mode=False)
+        return result if isinstance(result, int) else ExitCode.GOOD
+    except click.exceptions.Abort:
+        return _say("interrupted")
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return ExitCode.FAULT
+    except SidecarError as error:
+        _say(f"error: {error.text()}")
+        return error.code
+    except KeyboardInterrupt:
+        return _say("interrupted")
+    except BrokenPipeError:
+        # The reader of our output went away (``sidecar trace list | head``); nothing is wrong with us.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.GOOD
+    except ImportError as error:
+        return _say(
+            f"error: {error.name or error} is not installed. "
+            "Install the extra that has it, e.g. pip install 'agenttwin-sidecar[server]'."
+        )
+    except Exception as error:
+        if os.environ.get("AGENTTWIN_TRACEBACK"):
+            traceback.print_exc()
+        return _say(
+            f"error: internal fault: {type(error).__name__}: {error}. "
+            "Set AGENTTWIN_TRACEBACK=1 to see where, and report it."
+        )
+
+
+def _say(message: str) -> int:
+    print(message, file=sys.stderr)
+    return ExitCode.FAULT
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The command ``sidecar``: one file per command, loaded when it is called.
+
+Rules
+1. A part that is not built is not listed.
+2. Usage errors, uncaught exceptions and signals exit 3; they never look like a verdict.
+"""
+
+import importlib
+
+import click
+
+COMMANDS = {
+    "serve": "Run the whole sidecar: receivers, pipeline, gateway, control.",
+    "demo": "Run the closed loop on embedded defaults, then exit.",
+    "trace": "Normalise, list and show agent traces.",
+    "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
+    "gate": "Show and explain gate verdicts.",
+    "policy": "Check, test and run policy bundles.",
+    "approvals": "List, show, approve and deny approval requests.",
+    "calls": "List and show tool calls and their receipts.",
+    "audit": "Verify and export the audit chain.",
+    "key": "Create, list and revoke API keys.",
+}
+
+
+class Commands(click.Group):
+    """Finds a command's module by its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The commands in the order of the README."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"sidecar.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Help lines without importing the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="agenttwin-sidecar", prog_name="sidecar")
+def root() -> None:
+    """Decide whether an AI agent can be trusted with real actions."""

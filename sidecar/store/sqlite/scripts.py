@@ -1,0 +1,19 @@
+"""The SQL that ships with the program, by name.
+
+Rules
+1. A database's schema is the list of its scripts, in order; a released script is never edited, only followed.
+"""
+
+from importlib import resources
+
+LEDGER = ("keys", "ledger")
+
+
+def script(name: str) -> str:
+    """The text of ``store/sql/<name>.sql``."""
+    return (resources.files("sidecar.store") / "sql" / f"{name}.sql").read_text()
+
+
+def scripts(names: tuple[str, ...]) -> list[str]:
+    """The texts of several scripts, in order."""
+    return [script(name) for name in names]
