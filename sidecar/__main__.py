@@ -1,4 +1,4 @@
-"""The process entry: runs the command line and maps everything that goes wrong to the exit-code table."""
+"""The process entry: runs the command line, maps all that goes wrong to the exit codes."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from sidecar.errors import ExitCode, SidecarError
 
 
 def main() -> None:
-    """Run ``sidecar``. Usage errors and our own faults exit 3; a SidecarError exits with its code."""
+    """Run ``sidecar``; usage errors and our own faults exit 3, a SidecarError with its code."""
     sys.exit(_run())
 
 
@@ -33,7 +33,7 @@ def _run() -> int:
     except KeyboardInterrupt:
         return _say("interrupted")
     except BrokenPipeError:
-        # The reader of our output went away (``sidecar trace list | head``); nothing is wrong with us.
+        # The reader of our output went away (``sidecar trace list | head``); that is no fault.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.GOOD
     except ImportError as error:

@@ -2,7 +2,8 @@
 
 Rules
 1. Two values have one digest if and only if RFC 8785 gives them the same bytes.
-2. What RFC 8785 cannot say exactly is refused: NaN, infinities, integers beyond 2**53 - 1, keys that are
+2. What RFC 8785 cannot say exactly is refused: NaN, infinities, integers beyond 2**53 - 1, keys
+   that are
    not text, lone surrogates. Nothing is rounded to fit.
 3. Every digest is domain-separated by a prefix and spelt ``sha256:<hex>``.
 """

@@ -1,7 +1,8 @@
 """The one place that reads the clock and rolls dice. Everybody else is handed the results.
 
 Rules
-1. ``now_ns`` is wall time in nanoseconds since the Unix epoch; ``monotonic_ns`` measures spans of time.
+1. ``now_ns`` is wall time in nanoseconds since the Unix epoch; ``monotonic_ns`` measures spans of
+   time.
 2. Ids are time-ordered (UUIDv7 layout, RFC 9562), so that an index grows at its end.
 """
 

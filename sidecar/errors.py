@@ -2,7 +2,8 @@
 
 Rules
 1. A user sees what is wrong, where, and what to do; never a traceback.
-2. Exit codes are one table (docs/reference/exit-codes.md): 0 good, 1 failed, 2 cannot decide, 3 usage,
+2. Exit codes are one table (docs/reference/exit-codes.md): 0 good, 1 failed, 2 cannot decide, 3
+   usage,
    configuration, environment or our fault.
 """
 

@@ -19,8 +19,10 @@ ApprovalStatus = Literal["pending", "approved", "denied", "expired", "consumed"]
 class Action(Struct, frozen=True, kw_only=True):
     """What an agent wants done: the canonical form that is hashed, judged, approved and sent.
 
-    ``path`` is canonical (gateway.md §3.2); ``query`` an ordered list of decoded pairs; ``body_digest`` is
-    ``sha256:<hex>`` of the identity-encoded bytes; ``body`` the parsed JSON (numbers exact) or None.
+    ``path`` is canonical (gateway.md §3.2); ``query`` an ordered list of decoded pairs;
+    ``body_digest`` is
+    ``sha256:<hex>`` of the identity-encoded bytes; ``body`` the parsed JSON (numbers exact) or
+    None.
     """
 
     tenant: str
@@ -125,7 +127,8 @@ class Spend(Struct, frozen=True, kw_only=True):
 class Receipt(Struct, frozen=True, kw_only=True):
     """What the gateway knows of one call: signed, chained, retrievable (gateway.md §2.9).
 
-    ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after). ``status`` is the HTTP
+    ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after). ``status`` is
+    the HTTP
     status the agent got; ``upstream_status`` the tool's own, None when nothing whole came back.
     """
 

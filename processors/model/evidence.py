@@ -2,7 +2,8 @@
 
 Rules
 1. A claim comes from the agent (its final answer, ``agenttwin.claim.*``); it proves nothing.
-2. Evidence is independent of the agent: a gateway receipt, a probe, twin state. Anything else is a claim.
+2. Evidence is independent of the agent: a gateway receipt, a probe, twin state. Anything else is a
+   claim.
 3. ``held`` is three-valued: True, False, or None when the evidence could not be had (unknown).
 4. Only independent evidence raises an outcome; what the agent emits may only lower it.
 """

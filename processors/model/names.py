@@ -2,7 +2,8 @@
 
 Rules
 1. A name of ours is spelt once, here; docs/reference/attributes.md lists the same names.
-2. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is stripped: an emitter cannot speak for us.
+2. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is stripped: an emitter cannot speak for
+   us.
 """
 
 from typing import Literal

@@ -39,7 +39,10 @@ class SpanLink(Struct, frozen=True, kw_only=True):
 
 
 class Span(Struct, frozen=True, kw_only=True):
-    """One OTLP span. ``kind`` and ``status_code`` are the protocol's numbers (status 2 = ERROR)."""
+    """One OTLP span. ``kind`` and ``status_code`` are the protocol's numbers (status 2 = ERROR).
+
+    ``remote_parent``: the emitter says that the parent lives in another process (span flags).
+    """
 
     trace_id: str
     span_id: str
@@ -56,6 +59,7 @@ class Span(Struct, frozen=True, kw_only=True):
     scope: Scope = Scope()
     resource: Attributes = {}
     dropped_attributes: int = 0
+    remote_parent: bool = False
 
 
 class LogRecord(Struct, frozen=True, kw_only=True):
@@ -73,7 +77,11 @@ class LogRecord(Struct, frozen=True, kw_only=True):
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """The spans and log records of one or more requests, in order of arrival."""
+    """The spans and log records of one or more requests, in order of arrival.
+
+    ``rejected``: items of the requests that could not be read, or had no usable ids.
+    """
 
     spans: tuple[Span, ...] = ()
     logs: tuple[LogRecord, ...] = ()
+    rejected: int = 0

@@ -2,7 +2,8 @@
 
 Rules
 1. A step from an OTLP span, a gateway call, a tape event and a twin call is this same type.
-2. ``tool`` is an object on every ``tool_call`` step and only there; ``model`` and ``usage`` on model calls.
+2. ``tool`` is an object on every ``tool_call`` step and only there; ``model`` and ``usage`` on
+   model calls.
 3. Nothing is guessed: a field the source does not hold is None and ``content_state`` says why.
 4. ``arguments`` and ``result`` are parsed values where the bytes are JSON, else text.
 """
@@ -41,7 +42,7 @@ class Model(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens. ``input`` counts cached tokens too; ``scope`` is own (a leaf) or aggregated (a sum)."""
+    """Tokens; ``input`` counts cached ones too, ``scope`` is own (a leaf) or aggregated."""
 
     input: int | None = None
     output: int | None = None
@@ -74,7 +75,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """The tool of a tool call. ``requested_by`` is the step id of the model call that asked for it."""
+    """The tool of a tool call; ``requested_by`` is the step id of the asking model call."""
 
     name: str | None = None
     namespace: str | None = None
@@ -95,7 +96,7 @@ class StepDecision(Struct, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a step's facts come from: a span, log records of it, messages, a receipt, a tape, a twin."""
+    """Where facts come from: a span, its log records, messages, a receipt, a tape, a twin."""
 
     kind: Literal["span", "log", "messages", "receipt", "tape", "twin"]
     trace_id: str | None = None
@@ -105,7 +106,7 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One step of a trace; ``step_id`` is ``<trace_id>:<span_id>[:n]`` when a span is its source."""
+    """One step of a trace; ``step_id`` is ``<trace_id>:<span_id>[:n]`` when from a span."""
 
     step_id: str
     kind: StepKind

@@ -105,7 +105,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for index, upstream in enumerate(self.upstreams):
             where = f"upstreams.{index}"
             if upstream.name in RESERVED_UPSTREAMS or not _NAME.match(upstream.name):
-                found.append(Problem(f"{where}.name", f"{upstream.name!r} cannot be an upstream's name"))
+                found.append(
+                    Problem(f"{where}.name", f"{upstream.name!r} cannot be an upstream's name")
+                )
             if upstream.name in seen:
                 found.append(Problem(f"{where}.name", f"{upstream.name!r} is named twice"))
             seen.add(upstream.name)
@@ -128,7 +130,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(Problem(f"{where}.name", f"{tool.name!r} is named twice"))
             names.add(tool.name)
             if tool.upstream not in upstreams and self.mode != "twin":
-                found.append(Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}"))
+                found.append(
+                    Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
+                )
             if not tool.match.path.startswith("/"):
                 found.append(Problem(f"{where}.match.path", "must start with /"))
             for key, text in (

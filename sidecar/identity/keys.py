@@ -1,10 +1,12 @@
 """API keys: minted once, stored as a hash, checked in constant time; and signed episode tokens.
 
 Rules
-1. A key is ``sk_<kind>_<id>_<secret>``: the id finds the row, the secret proves it. Only the SHA-256 of the
+1. A key is ``sk_<kind>_<id>_<secret>``: the id finds the row, the secret proves it. Only the
+   SHA-256 of the
    secret is stored; 256 random bits need no slow hash.
 2. The kind in the text is for people; the row decides.
-3. An episode token is a credential of a twin-mode gateway only: HMAC-SHA-256 over its claims, with expiry.
+3. An episode token is a credential of a twin-mode gateway only: HMAC-SHA-256 over its claims, with
+   expiry.
 """
 
 import base64
@@ -38,7 +40,7 @@ class Unauthenticated(Exception):
 def mint(
     kind: KeyKind, project: str, name: str, *, id_bytes: bytes, secret_bytes: bytes, now_ns: int
 ) -> tuple[str, StoredKey]:
-    """A new key's text (shown once) and its row. ``id_bytes`` is 8 random bytes, ``secret_bytes`` 32."""
+    """A new key's text (shown once) and its row, from 8 and 32 random bytes."""
     assert len(id_bytes) == 8 and len(secret_bytes) == 32
     key_id = id_bytes.hex()
     secret = base64.urlsafe_b64encode(secret_bytes).rstrip(b"=").decode()
@@ -109,9 +111,7 @@ def read_episode(token: str, *, key: bytes, now_ns: int) -> EpisodeClaims:
     episode, project, agent, expires_at_ns = json.loads(body)
     if expires_at_ns <= now_ns:
         raise Unauthenticated("the episode token has expired")
-    return EpisodeClaims(
-        episode=episode, project=project, agent=agent, expires_at_ns=expires_at_ns
-    )
+    return EpisodeClaims(episode=episode, project=project, agent=agent, expires_at_ns=expires_at_ns)
 
 
 def _b64(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """What each kind of principal may do. One table, read by every listener.
 
 Rules
-1. An agent can send telemetry and ask for calls; it can never approve, read the store, or manage keys.
+1. An agent can send telemetry and ask for calls; it can never approve, read the store, or manage
+   keys.
 2. An approver can decide approvals and read; it cannot call tools.
 3. What is not in the table is refused.
 """
@@ -11,7 +12,9 @@ from typing import Literal
 from processors.model.names import PrincipalKind
 from processors.model.principal import Principal
 
-Permission = Literal["telemetry.write", "tools.call", "approvals.decide", "store.read", "keys.manage"]
+Permission = Literal[
+    "telemetry.write", "tools.call", "approvals.decide", "store.read", "keys.manage"
+]
 
 PERMISSIONS: dict[PrincipalKind, frozenset[Permission]] = {
     "agent": frozenset({"telemetry.write", "tools.call"}),

@@ -17,7 +17,8 @@ class HttpProbe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One probe: ``when`` picks steps (CEL: step, trace), ``expect`` judges (CEL: step, trace,
-    arguments, response). ``deadline`` bounds one try; ``until`` is how long state may take to settle."""
+    arguments, response). ``deadline`` bounds one try; ``until`` is how long state may take to
+    settle."""
 
     name: str
     when: str

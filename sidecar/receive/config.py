@@ -12,7 +12,7 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where OTLP arrives; an empty address turns a receiver off. ``request_bytes_max`` is decompressed."""
+    """Where OTLP arrives; an empty address is off. ``request_bytes_max`` is decompressed."""
 
     grpc: str = "127.0.0.1:4317"
     http: str = "127.0.0.1:4318"

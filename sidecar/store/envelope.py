@@ -1,7 +1,8 @@
 """Sealing of operational bytes: AES-256-GCM with one data key per project, wrapped by a master key.
 
 Rules
-1. A sealed text opens only with its project's key and the same associated data (what it is, whose it is);
+1. A sealed text opens only with its project's key and the same associated data (what it is, whose
+   it is);
    moved to another row or project it does not open.
 2. The master key lives outside the data folder; only wrapped data keys are stored.
 3. Nonces are 96 random bits, so one data key serves at most 2**32 seals (NIST SP 800-38D §8.3).
@@ -52,7 +53,7 @@ Sealers = Callable[[str], Sealer]
 
 
 class Keyring:
-    """The Sealer of each project, made once. ``wrapped`` finds or makes a project's wrapped data key."""
+    """The Sealer of each project; ``wrapped`` finds or makes a project's wrapped key."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class Keyring:
         self._sealers: dict[str, Sealer] = {}
 
     def __call__(self, project: str) -> Sealer:
-        """The project's Sealer. Raises SealBroken when the master key is not the one that wrapped it."""
+        """The project's Sealer. Raises SealBroken when another master key wrapped it."""
         sealer = self._sealers.get(project)
         if sealer is None:
             aad = b"data-key/1\n" + project.encode()

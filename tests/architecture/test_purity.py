@@ -1,4 +1,4 @@
-"""Files named after a wire do I/O; every other file is pure. The file name says which (architecture.md)."""
+"""Files named after a wire do I/O; every other file is pure: the name says which."""
 
 import ast
 from pathlib import Path
@@ -37,7 +37,7 @@ def is_signature(node):
     return not body
 
 
-@pytest.mark.parametrize(("path", "name"), pure_files())
+@pytest.mark.parametrize(("path", "name"), list(pure_files()))
 def test_file_named_after_an_idea_is_pure(path, name):
     found = []
     for node in ast.walk(ast.parse(path.read_text())):

@@ -3,7 +3,8 @@
 Rules
 1. WAL, ``synchronous=FULL``: an acknowledged commit survives power loss.
 2. Every failure of the disk or of a lock becomes StoreUnavailable with its file and a remedy.
-3. Schema changes are numbered scripts, run in order inside one transaction, recorded in ``user_version``.
+3. Schema changes are numbered scripts, run in order inside one transaction, recorded in
+   ``user_version``.
 """
 
 import os
@@ -63,7 +64,7 @@ def open_database(path: Path | str, *, read_only: bool = False) -> sqlite3.Conne
 
 
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path | str) -> None:
-    """Bring the schema up to ``len(scripts)``; a newer schema than this program knows is refused."""
+    """Bring the schema up to ``len(scripts)``; a newer one than this is refused."""
     with translating(path):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > len(scripts):

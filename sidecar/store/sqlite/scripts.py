@@ -1,7 +1,7 @@
 """The SQL that ships with the program, by name.
 
 Rules
-1. A database's schema is the list of its scripts, in order; a released script is never edited, only followed.
+1. A schema is the list of its scripts, in order; a released script is followed, never edited.
 """
 
 from importlib import resources

@@ -3,8 +3,8 @@
 Rules
 1. All that is queued when the thread wakes shares one transaction and one fsync.
 2. Each job runs inside a savepoint: a job that raises undoes itself and disturbs no neighbour.
-3. A future resolves only after the commit that holds its job; a failed commit fails the whole group.
-4. Once closed, or once the thread has died, a job is refused with StoreUnavailable, never forgotten.
+3. A future resolves only after the commit that holds its job; a failed commit fails its group.
+4. Once closed, a job is refused with StoreUnavailable, never forgotten.
 """
 
 import asyncio

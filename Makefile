@@ -1,0 +1,57 @@
+# Each target does all its own set-up: a virtual environment with the locked dependencies, and the tools.
+PYTHON ?= python3
+CAPTURE ?= full
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+OPA_VERSION := v1.22.4
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agenttwin-sidecar
+OPA := $(CACHE)/bin/opa-$(OPA_VERSION)
+
+.PHONY: demo test test-full soak lint bench lock opa clean
+
+demo: $(STAMP)
+	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
+
+test: $(STAMP) opa
+	$(BIN)/pytest -q -m "not full and not soak" $(TEST_ARGS)
+
+test-full: $(STAMP) opa
+	$(BIN)/pytest -q -m "not soak" $(TEST_ARGS)
+
+soak: $(STAMP) opa
+	$(BIN)/pytest -q -m soak $(TEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/yamllint -s .
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.bench
+
+lock: $(STAMP)
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name it with: make PYTHON=python3.11"; exit 3; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+# The real OPA, built from its module into the user's cache. Without Go, the tests that need it skip and say so.
+opa:
+	@if [ -x "$(OPA)" ]; then :; \
+	elif command -v go >/dev/null 2>&1; then \
+		echo "building OPA $(OPA_VERSION) once into the user's cache"; \
+		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod go install github.com/open-policy-agent/opa@$(OPA_VERSION) \
+			&& mv "$(CACHE)/build/opa" "$(OPA)" && ln -sf "$(OPA)" "$(CACHE)/bin/opa"; \
+	else echo "Go is not installed: tests that need the real OPA will skip"; fi
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo.json

@@ -1,0 +1,438 @@
+"""The whole configuration: defaults < sidecar.yaml < environment < flags.
+
+Rules
+1. Each package owns its part; this file composes them, reads the sources and reports every problem
+   at
+   once, with file:line.
+2. Unknown keys are refused, in the file and among ``SIDECAR_*`` variables: a misspelt limit is no
+   limit.
+3. YAML is read by the 1.2 core rules: ``off`` and ``no`` are text, not booleans.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+from msgspec.inspect import (
+    BoolType,
+    DictType,
+    FloatType,
+    IntType,
+    LiteralType,
+    NoneType,
+    StrType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+
+from processors.model.names import Capture
+from processors.value import duration_ns
+from sidecar.errors import Problem, SidecarError
+from sidecar.gateway.config import Approvals, Policy
+from sidecar.gateway.config import Config as Gateway
+from sidecar.pipeline.config import Config as Assemble
+from sidecar.probe.config import Probe
+from sidecar.receive.config import Config as Receive
+
+DEFAULT_FILE = "sidecar.yaml"
+ENVIRONMENT_PREFIX = "SIDECAR_"
+ENVIRONMENT_STORE = "SIDECAR_STORE_URL"
+# Set by us for agents (interfaces.md); not configuration, and harmless when inherited.
+ENVIRONMENT_KNOWN = frozenset({"SIDECAR_GATEWAY_URL", "SIDECAR_AGENT_KEY"})
+
+
+class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where data lives: ``sqlite:///<folder>``."""
+
+    url: str = "sqlite:///./sidecar-data"
+
+
+class Seal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``key_file``: 32 random bytes in hex or base64, outside the data folder."""
+
+    key_file: str = ""
+
+
+class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of captured content is kept: off, redacted or full."""
+
+    capture: Capture = "off"
+
+
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long published traces, and the sealed telemetry they were made from, are kept."""
+
+    traces: str = "30d"
+    content: str = "7d"
+
+
+class Project(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tenant."""
+
+    name: str
+    content: Content = Content()
+    retention: Retention = Retention()
+
+
+class Control(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where people and CI talk to the sidecar."""
+
+    listen: str = "127.0.0.1:4320"
+
+
+class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Prometheus metrics and health; an empty address turns the listener off."""
+
+    listen: str = "127.0.0.1:4322"
+
+
+class Client(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How commands reach a running sidecar: its control address and the caller's own key."""
+
+    url: str = "http://127.0.0.1:4320"
+    key: str = ""
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything. ``folder`` of relative paths is that of the file they stand in."""
+
+    store: Store = Store()
+    seal: Seal = Seal()
+    projects: tuple[Project, ...] = (Project(name="default"),)
+    receive: Receive = Receive()
+    assemble: Assemble = Assemble()
+    gateway: Gateway = Gateway()
+    policy: Policy = Policy()
+    approvals: Approvals = Approvals()
+    probes: tuple[Probe, ...] = ()
+    control: Control = Control()
+    metrics: Metrics = Metrics()
+    client: Client = Client()
+
+    def project(self, name: str) -> Project:
+        """The project's settings; one that is not listed has the defaults."""
+        return next((p for p in self.projects if p.name == name), Project(name=name))
+
+    def problems(self) -> list[Problem]:
+        """Every problem of every part, dotted from the root."""
+        found = [
+            *_below("receive", self.receive.problems()),
+            *_below("assemble", self.assemble.problems()),
+            *_below("gateway", self.gateway.problems()),
+            *_below("policy", self.policy.problems()),
+            *_below("approvals", self.approvals.problems()),
+        ]
+        for index, item in enumerate(self.probes):
+            found += _below(f"probes.{index}", item.problems())
+            if item.http.upstream and item.http.upstream not in self._upstream_names():
+                text = f"there is no upstream {item.http.upstream!r}"
+                found.append(Problem(f"probes.{index}.http.upstream", text))
+        for path, address in self._addresses():
+            found += _address_problems(path, address)
+        if not self.store.url.startswith("sqlite:///"):
+            found.append(Problem("store.url", "must be sqlite:///<folder>"))
+        for index, project in enumerate(self.projects):
+            found += _retention_problems(f"projects.{index}.retention", project.retention)
+        return found
+
+    def _upstream_names(self) -> set[str]:
+        return {upstream.name for upstream in self.gateway.upstreams}
+
+    def _addresses(self) -> Iterator[tuple[str, str]]:
+        yield "receive.grpc", self.receive.grpc
+        yield "receive.http", self.receive.http
+        yield "gateway.listen", self.gateway.listen
+        yield "control.listen", self.control.listen
+        yield "metrics.listen", self.metrics.listen
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A configuration and where it comes from.
+
+    ``folder`` is where relative paths of the file start; ``store_folder`` is the data folder, taken
+    from the working directory when a flag or variable names the store.
+    """
+
+    config: Config
+    folder: str
+    file: str | None
+    store_folder: str
+
+    def path(self, text: str) -> Path:
+        """A path written in the configuration file."""
+        return Path(self.folder) / text
+
+
+def load(
+    file: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """Read, merge, check; ``overrides`` maps dotted paths to flags. Raises SidecarError."""
+    environ = os.environ if environ is None else environ
+    path = Path(file) if file else Path(DEFAULT_FILE)
+    tree: Any = {}
+    lines: dict[str, int] = {}
+    if path.is_file():
+        tree, lines = _read_yaml(path)
+    elif file:
+        raise SidecarError("there is no configuration file", where=file, do="Check --config.")
+    used = str(path) if path.is_file() else None
+    problems = _environment_into(tree, environ)
+    for dotted, value in (overrides or {}).items():
+        if value is not None:
+            _put(tree, dotted, value)
+    problems += list(_shape_problems(type_info(Config), tree, ""))
+    if not problems:
+        config = msgspec.convert(tree, Config)
+        problems = config.problems()
+        if not problems:
+            named_here = ENVIRONMENT_STORE in environ or (overrides or {}).get("store.url")
+            start = Path() if named_here else path.parent
+            return Loaded(
+                config=config,
+                folder=str(path.parent),
+                file=used,
+                store_folder=str(start / config.store.url.removeprefix("sqlite:///")),
+            )
+    raise SidecarError(_report(problems, used, lines), do="Correct it and start again.")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``127.0.0.1:4317`` or ``[::1]:4317``. Raises ValueError."""
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", address)
+    if match is None or int(match[3]) > 65535:
+        raise ValueError(f"{address!r} is not host:port")
+    return match[1] or match[2], int(match[3])
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address binds to loopback only."""
+    host, _ = split_address(address)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2 core scalars and duplicate keys refused."""
+
+
+_CoreLoader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
+    (
+        "tag:yaml.org,2002:float",
+        r"^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
+        "-+0123456789.",
+    ),
+):
+    _CoreLoader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
+
+
+def _read_yaml(path: Path) -> tuple[Any, dict[str, int]]:
+    try:
+        loader = _CoreLoader(path.read_text(encoding="utf-8"))
+        try:
+            node = loader.get_single_node()
+            lines: dict[str, int] = {}
+            _index_lines(node, "", lines)
+            tree = loader.construct_document(node) if node is not None else {}
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise SidecarError(
+            f"the configuration is not YAML: {error.problem}", where=where, do="Correct it."
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SidecarError(f"the configuration is not YAML: {error}", where=str(path)) from None
+    except OSError as error:
+        raise SidecarError(
+            f"the configuration cannot be read: {error.strerror}", where=str(path)
+        ) from None
+    if not isinstance(tree, dict):
+        raise SidecarError("the configuration must be a mapping", where=f"{path}:1")
+    return tree, lines
+
+
+def _index_lines(node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
+    if node is None:
+        return
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"key {name!r} stands twice", problem_mark=key.start_mark
+                )
+            seen.add(name)
+            below = f"{path}.{name}" if path else name
+            lines[below] = key.start_mark.line + 1
+            _index_lines(value, below, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _index_lines(value, f"{path}.{index}" if path else str(index), lines)
+
+
+def environment_names() -> dict[str, tuple[str, Type]]:
+    """Every ``SIDECAR_*`` variable, with dotted key and type: one per scalar outside lists."""
+    return {
+        ENVIRONMENT_PREFIX + path.replace(".", "_").upper(): (path, kind)
+        for path, kind in _scalars(type_info(Config), "")
+    }
+
+
+def _scalars(kind: Type, path: str) -> Iterator[tuple[str, Type]]:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _scalars(
+                field.type, f"{path}.{field.encode_name}" if path else field.encode_name
+            )
+    elif isinstance(kind, StrType | IntType | BoolType | FloatType | LiteralType):
+        yield path, kind
+
+
+def _environment_into(tree: dict[str, Any], environ: Mapping[str, str]) -> list[Problem]:
+    names, problems = environment_names(), []
+    for name in sorted(environ):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in ENVIRONMENT_KNOWN:
+            continue
+        if name not in names:
+            problems.append(Problem(f"${name}", "is no configuration key"))
+            continue
+        path, kind = names[name]
+        _put(tree, path, _from_text(environ[name], kind))
+    return problems
+
+
+def _from_text(text: str, kind: Type) -> Any:
+    if isinstance(kind, IntType) and re.fullmatch(r"[-+]?\d+", text):
+        return int(text)
+    if isinstance(kind, BoolType) and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
+    *parents, last = dotted.split(".")
+    for name in parents:
+        below = tree.setdefault(name, {})
+        if not isinstance(below, dict):
+            return  # the shape check names this one
+        tree = below
+    tree[last] = value
+
+
+def _shape_problems(kind: Type, value: Any, path: str) -> Iterator[Problem]:
+    """Every place where the value has not the type's shape; msgspec itself stops at the first."""
+    where = path or "the file"
+    if isinstance(kind, StructType):
+        if not isinstance(value, dict):
+            yield Problem(where, "must be a mapping")
+            return
+        fields = {field.encode_name: field for field in kind.fields}
+        for name in value:
+            if name not in fields:
+                known = ", ".join(sorted(fields))
+                yield Problem(
+                    f"{path}.{name}" if path else str(name), f"is unknown; known: {known}"
+                )
+        for name, field in fields.items():
+            below = f"{path}.{name}" if path else name
+            if name in value:
+                yield from _shape_problems(field.type, value[name], below)
+            elif field.required:
+                yield Problem(below, "is missing")
+    elif isinstance(kind, VarTupleType):
+        if not isinstance(value, list):
+            yield Problem(where, "must be a list")
+            return
+        for index, item in enumerate(value):
+            yield from _shape_problems(kind.item_type, item, f"{path}.{index}")
+    elif isinstance(kind, UnionType):
+        options = [option for option in kind.types if not isinstance(option, NoneType)]
+        if value is None and len(options) < len(kind.types):
+            return
+        yield from _shape_problems(options[0], value, path)
+    elif isinstance(kind, LiteralType):
+        if value not in kind.values:
+            yield Problem(
+                where, f"must be one of {', '.join(map(str, kind.values))}, not {value!r}"
+            )
+    elif isinstance(kind, DictType):
+        if not isinstance(value, dict):
+            yield Problem(where, "must be a mapping")
+    else:
+        yield from _scalar_problems(kind, value, where)
+
+
+def _scalar_problems(kind: Type, value: Any, where: str) -> Iterator[Problem]:
+    if isinstance(kind, StrType) and not isinstance(value, str):
+        yield Problem(where, f"must be text, not {value!r}")
+    elif isinstance(kind, IntType) and (not isinstance(value, int) or isinstance(value, bool)):
+        yield Problem(where, f"must be a whole number, not {value!r}")
+    elif isinstance(kind, BoolType) and not isinstance(value, bool):
+        yield Problem(where, f"must be true or false, not {value!r}")
+    elif isinstance(kind, FloatType) and not isinstance(value, int | float):
+        yield Problem(where, f"must be a number, not {value!r}")
+
+
+def _address_problems(path: str, address: str) -> list[Problem]:
+    if not address and path in ("receive.grpc", "receive.http", "metrics.listen"):
+        return []
+    try:
+        split_address(address)
+    except ValueError as error:
+        return [Problem(path, str(error))]
+    return []
+
+
+def _retention_problems(path: str, retention: Retention) -> list[Problem]:
+    found = []
+    for key, text in (("traces", retention.traces), ("content", retention.content)):
+        try:
+            duration_ns(text)
+        except ValueError as error:
+            found.append(Problem(f"{path}.{key}", str(error)))
+    return found
+
+
+def _below(prefix: str, problems: list[Problem]) -> list[Problem]:
+    return [Problem(f"{prefix}.{problem.path}", problem.text) for problem in problems]
+
+
+def _report(problems: list[Problem], file: str | None, lines: Mapping[str, int]) -> str:
+    texts = []
+    for problem in problems:
+        line = _line_of(problem.path, lines)
+        where = f"{file}:{line}: " if file and line else ""
+        texts.append(f"{where}{problem.path} {problem.text}")
+    count = "a problem" if len(texts) == 1 else f"{len(texts)} problems"
+    return f"the configuration has {count}:\n  " + "\n  ".join(texts) + "\n"
+
+
+def _line_of(path: str, lines: Mapping[str, int]) -> int | None:
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path.rpartition(".")[0]
+    return None

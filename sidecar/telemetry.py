@@ -1,0 +1,143 @@
+"""The sidecar's own metrics and log.
+
+Rules
+1. Metrics are ``sidecar_*`` in base units; every label has a closed set of values.
+2. Every drop is counted: ``sidecar_dropped_total{stage, reason}``.
+3. The log goes to stderr, one event a line; it never holds captured content, keys or tokens.
+"""
+
+import logging
+import sys
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from sidecar.errors import SidecarError
+
+REGISTRY = CollectorRegistry()
+
+RECEIVED_REQUESTS = Counter(
+    "sidecar_receive_requests_total",
+    "Export requests by transport, signal and answer.",
+    ("transport", "signal", "code"),
+    registry=REGISTRY,
+)
+RECEIVED_ITEMS = Counter(
+    "sidecar_receive_items_total",
+    "Spans and log records acknowledged.",
+    ("signal",),
+    registry=REGISTRY,
+)
+DROPPED = Counter(
+    "sidecar_dropped_total",
+    "Items refused or left out, by stage and reason.",
+    ("stage", "reason"),
+    registry=REGISTRY,
+)
+JOURNAL_BYTES = Gauge(
+    "sidecar_journal_bytes", "Sealed bytes that wait in the journal.", registry=REGISTRY
+)
+CALLS = Counter(
+    "sidecar_gateway_calls_total",
+    "Tool calls by side-effect class, decision and answer.",
+    ("class", "decision", "status"),
+    registry=REGISTRY,
+)
+CALL_SECONDS = Histogram(
+    "sidecar_gateway_call_seconds",
+    "Time from a call's arrival to its reply, upstream included.",
+    ("class",),
+    registry=REGISTRY,
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+)
+CHILD_RESTARTS = Counter(
+    "sidecar_child_restarts_total",
+    "Restarts of supervised child processes.",
+    ("child",),
+    registry=REGISTRY,
+)
+
+
+def configure_logging(*, json_lines: bool | None = None) -> None:
+    """Set the log up once per process: JSON lines, or readable text when stderr is a terminal."""
+    as_json = not sys.stderr.isatty() if json_lines is None else json_lines
+    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+
+
+def log(name: str) -> structlog.typing.FilteringBoundLogger:
+    """A logger; events are short past-tense names with fields."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(component=name)
+    return logger
+
+
+class MetricsServer:
+    """``/metrics``, ``/healthz`` and ``/readyz``; none of them needs a key or tells content."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self.ready = False
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        assert self._runner is not None
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises SidecarError when the address is taken."""
+        app = web.Application()
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._health)
+        app.router.add_get("/readyz", self._readiness)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise cannot_listen("metrics.listen", self._host, self._port, error) from None
+
+    async def stop(self) -> None:
+        """Stop serving. Safe without start and twice."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readiness(self, _: web.Request) -> web.Response:
+        if self.ready:
+            return web.Response(text="ready\n")
+        return web.Response(text="not ready\n", status=503)
+
+
+def cannot_listen(key: str, host: str, port: int, error: OSError) -> SidecarError:
+    """The error of a listener that cannot bind: which key, which address, what to do."""
+    return SidecarError(
+        f"cannot listen on {host}:{port}: {error.strerror or error}",
+        where=f"configuration key {key}",
+        do="Stop what uses the port, or configure another address.",
+    )

@@ -1,0 +1,117 @@
+"""RFC 8785: the published vectors, and what must be refused."""
+
+import json
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.canonical import NotCanonical, canonical, digest, sha256
+
+# RFC 8785 §3.2.2 and §3.2.3: the worked example and the sorting example.
+EXAMPLE = (
+    '{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],'
+    '"string":"\\u20ac$\\u000F\\u000aA\'\\u0042\\u0022\\u005c\\\\\\"\\/",'
+    '"literals":[null,true,false]}'
+)
+EXAMPLE_BYTES = bytes.fromhex(
+    "7b226c69746572616c73223a5b6e756c6c2c747275652c66616c73655d2c226e"
+    "756d62657273223a5b3333333333333333332e333333333333332c31652b33302c"
+    "342e352c302e3030322c31652d32375d2c22737472696e67223a22e282ac245c"
+    "75303030665c6e4127425c225c5c5c5c5c222f227d"
+)
+SORTING = (
+    '{"\\u20ac":"Euro Sign","\\r":"Carriage Return","\\ufb33":"Hebrew Letter Dalet With Dagesh",'
+    '"1":"One","\\ud83d\\ude00":"Emoji: Grinning Face","\\u0080":"Control",'
+    '"\\u00f6":"Latin Small Letter O With Diaeresis"}'
+)
+SORTED_VALUES = [
+    *("Carriage Return", "One", "Control", "Latin Small Letter O With Diaeresis", "Euro Sign"),
+    *("Emoji: Grinning Face", "Hebrew Letter Dalet With Dagesh"),
+]
+# RFC 8785 appendix B: IEEE 754 bits and their text.
+NUMBERS = {
+    "0000000000000000": "0",
+    "8000000000000000": "0",
+    "0000000000000001": "5e-324",
+    "8000000000000001": "-5e-324",
+    "7fefffffffffffff": "1.7976931348623157e+308",
+    "ffefffffffffffff": "-1.7976931348623157e+308",
+    "4340000000000000": "9007199254740992",
+    "c340000000000000": "-9007199254740992",
+    "4430000000000000": "295147905179352830000",
+    "44b52d02c7e14af5": "9.999999999999997e+22",
+    "44b52d02c7e14af6": "1e+23",
+    "44b52d02c7e14af7": "1.0000000000000001e+23",
+    "444b1ae4d6e2ef4e": "999999999999999700000",
+    "444b1ae4d6e2ef4f": "999999999999999900000",
+    "444b1ae4d6e2ef50": "1e+21",
+    "3eb0c6f7a0b5ed8c": "9.999999999999997e-7",
+    "3eb0c6f7a0b5ed8d": "0.000001",
+    "41b3de4355555553": "333333333.3333332",
+    "41b3de4355555554": "333333333.33333325",
+    "41b3de4355555555": "333333333.3333333",
+    "41b3de4355555556": "333333333.3333334",
+    "41b3de4355555557": "333333333.33333343",
+    "becbf647612f3696": "-0.0000033333333333333333",
+    "43143ff3c1cb0959": "1424953923781206.2",
+}
+
+
+def test_the_worked_example_of_the_rfc():
+    assert canonical(json.loads(EXAMPLE)) == EXAMPLE_BYTES
+
+
+def test_keys_are_sorted_by_utf16_code_units():
+    assert list(json.loads(canonical(json.loads(SORTING))).values()) == SORTED_VALUES
+
+
+@pytest.mark.parametrize(("bits", "text"), NUMBERS.items())
+def test_numbers_of_appendix_b(bits, text):
+    (number,) = struct.unpack(">d", bytes.fromhex(bits))
+    assert canonical(number).decode() == text
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), 2**53, -(2**53), {1: 2}, "\ud800", {"\ud800": 1}]
+)
+def test_what_has_no_canonical_form_is_refused(value):
+    with pytest.raises(NotCanonical):
+        canonical(value)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def as_ieee754(text):
+    """RFC 8785 numbers are doubles; Python's reader makes a whole double beyond 2**53 an int."""
+    number = int(text)
+    return number if abs(number) < 2**53 else float(text)
+
+
+@given(JSON)
+def test_reading_and_writing_again_changes_nothing(value):
+    text = canonical(value)
+    assert canonical(json.loads(text, parse_int=as_ieee754)) == text
+
+
+@given(st.dictionaries(st.text(max_size=6), st.integers(0, 9), max_size=6))
+def test_the_order_of_keys_does_not_matter(value):
+    backwards = dict(reversed(value.items()))
+    assert digest(value, domain="d/1") == digest(backwards, domain="d/1")
+
+
+def test_digests_are_kept_apart_by_their_domain():
+    assert digest({}, domain="a/1") == sha256(b"a/1\n{}")
+    assert digest({}, domain="a/1") != digest({}, domain="b/1")

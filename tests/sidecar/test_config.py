@@ -1,0 +1,126 @@
+"""Configuration: sources, order, and every problem at once with its line."""
+
+import pytest
+
+from sidecar.config import environment_names, is_loopback, load, split_address
+from sidecar.errors import SidecarError
+
+
+def write(tmp_path, text):
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def refused(tmp_path, text, environ=None):
+    with pytest.raises(SidecarError) as caught:
+        load(write(tmp_path, text), environ=environ or {})
+    return str(caught.value)
+
+
+def test_defaults_need_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    loaded = load(environ={})
+    assert loaded.file is None
+    assert loaded.config.receive.grpc == "127.0.0.1:4317"
+    assert loaded.config.project("default").content.capture == "off"
+
+
+def test_later_sources_win(tmp_path):
+    file = write(tmp_path, "gateway: {listen: '127.0.0.1:1'}\nassemble: {idle: 5s}\n")
+    loaded = load(
+        file,
+        environ={
+            "SIDECAR_GATEWAY_LISTEN": "127.0.0.1:2",
+            "SIDECAR_RECEIVE_JOURNAL_BYTES_MAX": "2000000",
+        },
+        overrides={"gateway.listen": "127.0.0.1:3", "store.url": None},
+    )
+    assert loaded.config.gateway.listen == "127.0.0.1:3"
+    assert loaded.config.receive.journal.bytes_max == 2_000_000
+    assert loaded.config.assemble.idle_ns == 5_000_000_000
+
+
+def test_every_problem_is_reported_with_its_line(tmp_path):
+    text = refused(
+        tmp_path,
+        "stroe: {url: x}\n"
+        "assemble: {idle: soon}\n"
+        "gateway:\n"
+        "  listn: a\n"
+        "  tools:\n"
+        "    - {name: t, upstream: u, match: {method: GET, path: /x}, class: harmless}\n"
+        "metrics: {listen: 7}\n",
+    )
+    for part in (
+        "sidecar.yaml:1: stroe is unknown",
+        "sidecar.yaml:4: gateway.listn is unknown",
+        "sidecar.yaml:6: gateway.tools.0.class must be one of",
+        "sidecar.yaml:7: metrics.listen must be text",
+        "4 problems",
+    ):
+        assert part in text
+
+
+def test_values_are_checked_once_the_shape_holds(tmp_path):
+    text = refused(
+        tmp_path,
+        "assemble: {idle: soon}\n"
+        "gateway:\n"
+        "  upstreams:\n"
+        "    - {name: v1, url: 'ftp://x', allow_cidrs: [nonsense]}\n"
+        "  tools:\n"
+        "    - {name: t, upstream: nowhere, match: {method: GET, path: x}}\n"
+        "control: {listen: here}\n",
+    )
+    for part in (
+        "assemble.idle",
+        "upstreams.0.name",
+        "upstreams.0.url",
+        "allow_cidrs.0",
+        "tools.0.upstream",
+        "tools.0.match.path",
+        "control.listen",
+    ):
+        assert part in text
+
+
+def test_off_is_text_in_yaml(tmp_path):
+    file = write(tmp_path, "projects: [{name: p, content: {capture: off}}]\n")
+    assert load(file, environ={}).config.project("p").content.capture == "off"
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    assert "sidecar.yaml:2" in refused(
+        tmp_path, "store: {url: 'sqlite:///a'}\nstore: {url: 'sqlite:///b'}\n"
+    )
+
+
+def test_broken_yaml_says_where(tmp_path):
+    assert "sidecar.yaml:3" in refused(tmp_path, "store:\n  url: [a\n")
+
+
+def test_unknown_environment_is_refused_and_agent_variables_are_not(tmp_path):
+    assert "SIDECAR_GATEWAY_LISTN" in refused(tmp_path, "", {"SIDECAR_GATEWAY_LISTN": "x"})
+    load(write(tmp_path, ""), environ={"SIDECAR_AGENT_KEY": "k", "SIDECAR_GATEWAY_URL": "u"})
+
+
+def test_every_scalar_key_has_one_variable():
+    names = environment_names()
+    assert names["SIDECAR_SEAL_KEY_FILE"][0] == "seal.key_file"
+    assert names["SIDECAR_CLIENT_KEY"][0] == "client.key"
+    assert len({path for path, _ in names.values()}) == len(names)
+
+
+def test_a_named_file_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(SidecarError, match="no configuration file"):
+        load(str(tmp_path / "none.yaml"), environ={})
+
+
+def test_addresses():
+    assert split_address("[::1]:4317") == ("::1", 4317)
+    assert is_loopback("localhost:1") and is_loopback("127.0.0.2:1")
+    assert not is_loopback("0.0.0.0:1") and not is_loopback("sidecar:1")
+    for bad in ("4317", "a:b", "a:99999", "::1:80"):
+        with pytest.raises(ValueError, match="host:port"):
+            split_address(bad)
