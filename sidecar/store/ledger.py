@@ -1,0 +1,286 @@
+"""The ledger's records: claims on idempotency keys, intents, outcomes, facts, and the audit chain.
+
+**Rules**
+1. A claim is found by its scope (project, principal, tool, key) and by nothing else; a call without
+   a key has a claim of its own.
+2. ``fence`` grows with every take-over; who holds an older fence can change nothing.
+3. An audit entry's hash covers the hash before it and every field of the entry; a signed head covers
+   the last, so that an edited, missing, moved or cut-off entry shows.
+4. Times inside signed or hashed documents are decimal text: they exceed what RFC 8785 can say.
+"""
+
+import hashlib
+import json
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from processors.model.call import Receipt
+from processors.model.names import PrincipalKind, SideEffectClass
+
+ClaimState = Literal[
+    "claimed", "sent", "completed", "failed_safe", "unknown", "resolved_done", "resolved_not_done"
+]
+HoldState = Literal["held", "settled", "released"]
+GENESIS = "sha256:" + "0" * 64
+ANSWER_BYTES_MAX = 1024**2
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """Whose key it is: the same key of another principal or on another tool is another key."""
+
+    project: str
+    principal: str
+    tool: str
+    key_hash: str
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """An upstream's whole answer, kept sealed so that it can be given again."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """One row of the idempotency table. ``answer`` is None when none was kept."""
+
+    claim_id: int
+    project: str
+    principal: str
+    tool: str
+    key_hash: str | None
+    fingerprint: str
+    state: ClaimState
+    owner: str
+    lease_until_ns: int
+    fence: int
+    attempt: int
+    call_id: str
+    updated_at_ns: int
+    expires_at_ns: int
+    approval_id: str | None = None
+    receipt_id: str | None = None
+    reason: str | None = None
+    answer: Answer | None = None
+
+
+class Fence(Struct, frozen=True, kw_only=True):
+    """A claim as it was seen: whoever changes it must still see it so."""
+
+    claim_id: int
+    fence: int
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """An amount reserved with the intent: ``amount`` is decimal text, ``currency`` ISO 4217."""
+
+    scope: str
+    amount: str
+    currency: str
+
+
+class OpenedCall(Struct, frozen=True, kw_only=True):
+    """A call as far as it is known before anything is decided; ``arguments`` are kept sealed."""
+
+    call_id: str
+    project: str
+    principal: str
+    principal_kind: PrincipalKind
+    tool: str
+    class_: SideEffectClass
+    action_hash: str
+    started_at_ns: int
+    key_hash: str | None = None
+    trace_id: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class ApprovalUse(Struct, frozen=True, kw_only=True):
+    """Which approval an intent consumes, and what it must still be bound to."""
+
+    approval_id: str
+    action_hash: str
+    key_hash: str
+    policy_revision: str
+    tool_digest: str
+
+
+class Intent(Struct, frozen=True, kw_only=True):
+    """What the one final transaction writes. ``expected`` is the claim to take over, None for a new
+    one; ``receipt`` is the signed authorisation."""
+
+    call: OpenedCall
+    owner: str
+    lease_until_ns: int
+    expires_at_ns: int
+    policy_revision: str
+    receipt: Receipt
+    now_ns: int
+    expected: Fence | None = None
+    approval: ApprovalUse | None = None
+    holds: tuple[Hold, ...] = ()
+
+
+class Committed(Struct, frozen=True, kw_only=True):
+    """The intent is durable; this call alone may send."""
+
+    claim: Fence
+    attempt: int
+
+
+class Occupied(Struct, frozen=True, kw_only=True):
+    """Another call has the key; nothing was written."""
+
+    claim: Claim
+
+
+class NotCommitted(Struct, frozen=True, kw_only=True):
+    """The transaction refused: ``policy_changed`` or an ``approval_…`` code. Nothing was written."""
+
+    code: str
+
+
+IntentResult = Committed | Occupied | NotCommitted
+
+
+class ClaimEnd(Struct, frozen=True, kw_only=True):
+    """How a claim ends (or is resolved) with this outcome; ``restore_approval`` gives a consumed
+    approval back, at most once per approval."""
+
+    claim: Fence
+    state: ClaimState
+    reason: str | None = None
+    answer: Answer | None = None
+    restore_approval: bool = False
+    holds: HoldState = "held"
+
+
+class CallOutcome(Struct, frozen=True, kw_only=True):
+    """One record: a signed receipt, and what it does to the call's claim, if it has one."""
+
+    call: OpenedCall
+    receipt: Receipt
+    now_ns: int
+    end: ClaimEnd | None = None
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """A receipt for the pipeline with its place in the chain and the call's opened arguments."""
+
+    seq: int
+    project: str
+    receipt: Receipt
+    arguments: dict[str, Any] | None
+
+
+class CallRow(Struct, frozen=True, kw_only=True):
+    """A call for lists: its last receipt in short. ``receipts`` are ids in order."""
+
+    call_id: str
+    project: str
+    principal: str
+    tool: str
+    class_: SideEffectClass
+    phase: str
+    status: int
+    effect: str
+    decision_effect: str
+    code: str | None
+    approval_id: str | None
+    trace_id: str | None
+    started_at_ns: int
+    finished_at_ns: int
+    receipts: tuple[str, ...] = ()
+    state: ClaimState | None = None
+
+
+class CallQuery(Struct, frozen=True, kw_only=True):
+    """Which calls to list, newest first."""
+
+    project: str | None = None
+    tool: str | None = None
+    trace_id: str | None = None
+    state: ClaimState | None = None
+    limit: int = 100
+
+
+class Ballot(Struct, frozen=True, kw_only=True):
+    """A vote to cast; ``voter_name`` tells two keys of one person apart from two people."""
+
+    project: str
+    approval_id: str
+    voter: str
+    voter_name: str
+    decision: Literal["approve", "deny"]
+    reason: str
+    shown_digest: str
+    now_ns: int
+
+
+class StoredSigningKey(Struct, frozen=True, kw_only=True):
+    """An Ed25519 key: ``public`` is 32 raw bytes, ``private`` 32 raw bytes, sealed at rest."""
+
+    kid: str
+    public: bytes
+    private: bytes
+    created_at_ns: int
+
+
+class Signer(Protocol):
+    """Signs heads and receipts."""
+
+    @property
+    def kid(self) -> str:
+        """Which key signs."""
+        ...
+
+    def sign(self, data: bytes) -> bytes:
+        """The signature over ``data``."""
+        ...
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One link of the chain; ``body`` is the RFC 8785 text of an object."""
+
+    seq: int
+    at_ns: int
+    project: str
+    kind: str
+    body: str
+    prev: str
+    hash: str
+
+
+class AuditHead(Struct, frozen=True, kw_only=True):
+    """The signed end of the chain."""
+
+    seq: int
+    hash: str
+    signed_at_ns: int
+    kid: str
+    signature: bytes
+
+    def document(self) -> bytes:
+        """The bytes that are signed."""
+        return head_document(self.seq, self.hash, self.signed_at_ns)
+
+
+def entry_hash(prev: str, *, seq: int, at_ns: int, project: str, kind: str, body: str) -> str:
+    """``sha256:<hex>`` over the previous hash and the RFC 8785 form of the entry."""
+    entry = (
+        f'{{"at_ns":"{at_ns}","body":{body},"kind":{_text(kind)},'
+        f'"project":{_text(project)},"seq":{seq}}}'
+    )
+    data = b"agwl/1\n" + prev.encode() + b"\n" + entry.encode()
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def head_document(seq: int, hash_: str, signed_at_ns: int) -> bytes:
+    """What a head's signature covers."""
+    return f'agwh/1\n{{"hash":"{hash_}","seq":{seq},"signed_at_ns":"{signed_at_ns}"}}'.encode()
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
