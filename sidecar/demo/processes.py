@@ -1,0 +1,147 @@
+"""The demo's child processes: started, spoken to, and always ended.
+
+Rules
+1. Each service is the leader of its own process group; ending it ends all it started.
+2. A service is up when it has said where it listens; one that dies or stays silent first is an
+   error that shows its last words.
+3. Ending is SIGTERM, five seconds, SIGKILL, and always a wait: no zombie, whatever the demo died
+   of.
+"""
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from sidecar.errors import SidecarError
+
+START_SECONDS = 30.0
+END_SECONDS = 5.0
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs ``module`` with this interpreter."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+class Service:
+    """A child that serves until it is ended; its stderr goes to ``log``."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self._log = log
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=dict(environment),
+                start_new_session=True,
+            )
+
+    @property
+    def process_id(self) -> int:
+        """The child's process id, which is its group's too."""
+        return self._process.pid
+
+    def wait_for(self, pattern: str, *, seconds: float = START_SECONDS) -> re.Match[str]:
+        """The first stdout line's match of ``pattern``. Raises SidecarError when it does not
+        come.
+        """
+        deadline = time.monotonic() + seconds
+        for line in self._lines(deadline):
+            if match := re.search(pattern, line):
+                return match
+        how = "ended" if self._process.poll() is not None else f"said nothing in {seconds:.0f} s"
+        raise SidecarError(
+            f"the demo's {self.name} {how} before it was ready: {self.last_words()}",
+            where=str(self._log),
+            do="Free the port or the folder it names, then run the demo again.",
+        )
+
+    def last_words(self) -> str:
+        """The end of the child's stderr, one line."""
+        text = self._log.read_text("utf-8", "replace").strip()
+        return text.splitlines()[-1][:300] if text else "nothing on stderr"
+
+    def alive(self) -> bool:
+        """Whether the child runs."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End the child and its group; safe to call twice."""
+        for number, seconds in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, END_SECONDS)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _lines(self, deadline: float) -> "Lines":
+        assert self._process.stdout is not None
+        return Lines(self._process.stdout, deadline)
+
+
+class Lines:
+    """Lines of a pipe until it closes or the deadline passes."""
+
+    def __init__(self, pipe: IO[bytes], deadline: float) -> None:
+        self._pipe, self._deadline = pipe, deadline
+        self._left = b""
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        while b"\n" not in self._left:
+            if not (chunk := self._chunk()):
+                raise StopIteration
+            self._left += chunk
+        line, _, self._left = self._left.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def _chunk(self) -> bytes:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._pipe, selectors.EVENT_READ)
+            if not selector.select(max(0.0, self._deadline - time.monotonic())):
+                return b""
+        return os.read(self._pipe.fileno(), 65536)
+
+
+class Family:
+    """All of the demo's children; leaving the block ends them, last started first."""
+
+    def __init__(self) -> None:
+        self._services: list[Service] = []
+
+    def __enter__(self) -> "Family":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        while self._services:
+            self._services.pop().end()
+
+    def start(
+        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+    ) -> Service:
+        """Start a service that ends with the family."""
+        service = Service(name, command, log=log, environment=environment)
+        self._services.append(service)
+        return service
