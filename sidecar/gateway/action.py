@@ -1,0 +1,226 @@
+"""From raw request to Action: what is hashed, judged, approved and sent is made here, once.
+
+**Rules**
+1. Canonical path and query are what policy judges and what is sent; the original body bytes are
+   sent, since nothing in them is ambiguous any more. Body bytes and their RFC 8785 form are both
+   hashed.
+2. ``arguments`` = path parameters + query or form values + members of a JSON object body. A name in
+   two places is refused; a repeated name is a list; path, query and form values are text.
+3. A tool with effects, or with a schema, takes no body that policy cannot read.
+4. ``action_hash`` covers the whole Action and never the idempotency key (gateway.md §0.2). Tracing
+   headers are forwarded and are no part of the action.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from processors.model.call import Action
+from processors.model.principal import Principal
+from sidecar.canonical import digest
+from sidecar.gateway.content import ACTION_HEADERS, Body, Headers, read_body, read_headers
+from sidecar.gateway.cost import price
+from sidecar.gateway.problem import Refused
+from sidecar.gateway.registry import Matched, RegisteredTool, Registry
+from sidecar.gateway.target import (
+    NotCanonicalTarget,
+    Pairs,
+    canonical_path,
+    read_pairs,
+    write_pairs,
+)
+
+Mode = Literal["live", "twin"]
+METHOD_OVERRIDE = "_method"
+
+
+class ToolRequest(Struct, frozen=True, kw_only=True):
+    """A request as it came: ``raw_path`` is the undecoded target below the upstream, with its
+    query.
+    """
+
+    upstream: str
+    method: str
+    raw_path: str
+    headers: Headers = ()
+    body: bytes = b""
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A request ready to be judged and sent; ``path``, ``query_raw``, ``headers``, ``body`` are the
+    wire.
+
+    ``value`` is the parsed JSON body, None where there is none.
+    """
+
+    tool: RegisteredTool
+    action: Action
+    action_hash: str
+    query_raw: str
+    headers: Headers
+    body: bytes
+    value: Any = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the tool is asked with, as policy sees it."""
+        return self.action.arguments
+
+    @property
+    def path(self) -> str:
+        """The canonical path: judged, hashed and sent."""
+        return self.action.path
+
+
+class _Parts(Struct, frozen=True, kw_only=True):
+    """The strict readings of one request's parts."""
+
+    path: str
+    query: Pairs
+    headers: Headers
+    body: Body
+    matched: Matched
+
+
+def prepare(
+    request: ToolRequest,
+    principal: Principal,
+    registry: Registry,
+    *,
+    mode: Mode = "live",
+    body_bytes_max: int = 1024**2,
+) -> Prepared:
+    """The action a request is. Raises Refused with 400, 404, 413 or 415."""
+    parts = _read(request, registry, body_bytes_max)
+    arguments = _arguments(parts)
+    _check_schema(parts.matched.tool, arguments)
+    action = _action(request, principal, parts, arguments, mode)
+    return Prepared(
+        tool=parts.matched.tool,
+        action=action,
+        action_hash=action_hash(action),
+        query_raw=write_pairs(parts.query),
+        headers=parts.headers,
+        body=request.body,
+        value=parts.body.value,
+    )
+
+
+def action_hash(action: Action) -> str:
+    """``sha256:<hex>`` of the action, domain ``agwa/1``."""
+    return digest({"v": 1, **msgspec.to_builtins(action)}, domain="agwa/1")
+
+
+def _read(request: ToolRequest, registry: Registry, body_bytes_max: int) -> _Parts:
+    path, query = _target(request.raw_path)
+    matched = registry.match(request.upstream, request.method, path)
+    headers = read_headers(request.headers)
+    body = read_body(request.body, dict(headers).get("content-type", ""), body_bytes_max)
+    _check_readable(matched.tool, body)
+    if body.media_type is None:  # a type without a body says nothing
+        headers = tuple(pair for pair in headers if pair[0] != "content-type")
+    return _Parts(path=path, query=query, headers=headers, body=body, matched=matched)
+
+
+def _target(raw: str) -> tuple[str, Pairs]:
+    raw_path, _, raw_query = raw.partition("?")
+    try:
+        return canonical_path(raw_path), read_pairs(raw_query)
+    except NotCanonicalTarget as error:
+        raise Refused(400, "target_malformed", str(error)) from error
+
+
+def _check_readable(tool: RegisteredTool, body: Body) -> None:
+    if body.readable or (tool.config.class_ == "read" and tool.schema is None):
+        return
+    raise Refused(
+        415,
+        "media_type_unreadable",
+        f"{tool.name} takes JSON or a form, so that policy sees what is sent; "
+        f"this body is {body.media_type}",
+    )
+
+
+def _arguments(parts: _Parts) -> dict[str, Any]:
+    value = parts.body.value
+    found: dict[str, Any] = {}
+    for place, members in (
+        ("path", parts.matched.path_arguments),
+        ("query", _lists(parts.query)),
+        ("form", _lists(parts.body.pairs)),
+        ("body", value if isinstance(value, dict) else {}),
+    ):
+        _merge(found, members, place)
+    return found
+
+
+def _merge(found: dict[str, Any], members: dict[str, Any], place: str) -> None:
+    for name in members:
+        if name == METHOD_OVERRIDE:
+            raise Refused(
+                400, "method_override", f"{METHOD_OVERRIDE} in the {place} is not sent on"
+            )
+        if name in found:
+            raise Refused(
+                400,
+                "argument_ambiguous",
+                f"the argument {name!a} of the {place} stands elsewhere too",
+            )
+    found.update(members)
+
+
+def _lists(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name not in found:
+            found[name] = value
+        elif isinstance(found[name], list):
+            found[name].append(value)
+        else:
+            found[name] = [found[name], value]
+    return found
+
+
+def _check_schema(tool: RegisteredTool, arguments: dict[str, Any]) -> None:
+    if tool.schema is None:
+        return
+    for error in tool.schema.iter_errors(arguments):
+        pointer = "".join(f"/{part}" for part in error.instance_path) or "the top"
+        raise Refused(
+            400,
+            "arguments_invalid",
+            f"the arguments of {tool.name} do not fit its schema at {pointer}: {error.message}",
+            next_action="request",
+        )
+
+
+def _action(
+    request: ToolRequest,
+    principal: Principal,
+    parts: _Parts,
+    arguments: dict[str, Any],
+    mode: Mode,
+) -> Action:
+    tool = parts.matched.tool
+    cost = price(tool.cost, arguments)
+    return Action(
+        tenant=principal.project,
+        agent=principal.id,
+        tool=tool.name,
+        upstream=request.upstream,
+        class_=tool.config.class_,
+        method=request.method,
+        path=parts.path,
+        query=parts.query,
+        headers=tuple(pair for pair in parts.headers if pair[0] in ACTION_HEADERS),
+        media_type=parts.body.media_type,
+        body_digest=parts.body.digest,
+        body_jcs_digest=parts.body.jcs_digest,
+        arguments=arguments,
+        cost_amount=cost.amount,
+        cost_currency=cost.currency,
+        tool_digest=tool.tool_digest,
+        mode=mode,
+    )

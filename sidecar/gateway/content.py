@@ -1,0 +1,121 @@
+"""What a request's headers and body say, read strictly: the part of an action that is not its
+address.
+
+**Rules**
+1. Headers are an allow-list, lower-case, each at most once. Credentials, hop-by-hop, forwarding and
+   method-override headers are not on it.
+2. A body is identity-encoded, with a declared type; JSON and forms are read strictly, others are
+   opaque.
+3. Refusals are Refused with 400, 413 or 415 and name what and where; they do not repeat values.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from sidecar.canonical import NotCanonical, canonical, sha256
+from sidecar.gateway.problem import Refused
+from sidecar.gateway.strict import NotStrict, read_json
+from sidecar.gateway.target import NotCanonicalTarget, Pairs, read_pairs
+
+Headers = tuple[tuple[str, str], ...]
+
+ACTION_HEADERS = frozenset(
+    {
+        *("accept", "accept-language", "content-type", "range"),
+        *("if-match", "if-none-match", "if-modified-since", "if-unmodified-since"),
+    }
+)
+"""Forwarded, judged and hashed."""
+TRACING_HEADERS = frozenset({"traceparent", "tracestate", "user-agent"})
+"""Forwarded, but new on every attempt, so no part of the action."""
+HEADERS_MAX = 100
+HEADER_BYTES_MAX = 32 * 1024
+FORM = "application/x-www-form-urlencoded"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+_VALUE = re.compile(r"[\x20-\x7e\x80-\xff\t]*\Z")
+_JSON = re.compile(r"application/(?:json|[a-z0-9.+-]+\+json)\Z")
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
+
+
+class Body(Struct, frozen=True, kw_only=True):
+    """``value`` is a JSON body's value, ``pairs`` a form's; ``readable`` is false for any other
+    type.
+    """
+
+    media_type: str | None = None
+    value: Any = None
+    pairs: Pairs = ()
+    digest: str | None = None
+    jcs_digest: str | None = None
+    readable: bool = True
+
+
+def read_headers(headers: Headers) -> Headers:
+    """The headers that may be forwarded, sorted by name. Raises Refused 400 or 415."""
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > HEADERS_MAX or size > HEADER_BYTES_MAX:
+        raise Refused(
+            400, "headers_too_large", f"more than {HEADERS_MAX} headers or {HEADER_BYTES_MAX} bytes"
+        )
+    kept: dict[str, str] = {}
+    for raw_name, value in headers:
+        if not _TOKEN.match(raw_name) or not _VALUE.match(value):
+            raise Refused(400, "header_malformed", "a header's name or value is malformed")
+        name = raw_name.lower()
+        if name == "content-encoding" and value.strip().lower() not in ("", "identity"):
+            raise Refused(
+                415, "content_encoding", "the body is encoded; send it with no Content-Encoding"
+            )
+        if name in ACTION_HEADERS or name in TRACING_HEADERS:
+            if name in kept:
+                raise Refused(400, "header_repeated", f"the header {name} stands twice")
+            kept[name] = value.strip()
+    return tuple(sorted(kept.items()))
+
+
+def read_body(data: bytes, content_type: str, bytes_max: int) -> Body:
+    """What the body says. Raises Refused 400, 413 or 415."""
+    if len(data) > bytes_max:
+        raise Refused(413, "body_too_large", f"the body is larger than {bytes_max} bytes")
+    if not data:
+        return Body()
+    media_type = _media_type(content_type)
+    if _JSON.match(media_type):
+        return _json_body(data, media_type)
+    if media_type == FORM:
+        return Body(media_type=media_type, pairs=_form_pairs(data), digest=sha256(data))
+    return Body(media_type=media_type, digest=sha256(data), readable=False)
+
+
+def _media_type(content_type: str) -> str:
+    essence, *parameters = (part.strip() for part in content_type.split(";"))
+    if not _MEDIA_TYPE.match(essence.lower()):
+        raise Refused(415, "media_type_missing", "the body has no usable Content-Type")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        charset = value.strip().strip('"').lower()
+        if name.strip().lower() == "charset" and charset not in ("utf-8", "utf8"):
+            raise Refused(415, "charset", "the body's charset is not UTF-8")
+    return essence.lower()
+
+
+def _json_body(data: bytes, media_type: str) -> Body:
+    try:
+        value = read_json(data)
+        jcs_digest = sha256(canonical(value))
+    except (NotStrict, NotCanonical) as error:
+        raise Refused(400, "json_malformed", f"the body is not strict JSON: {error}") from error
+    return Body(media_type=media_type, value=value, digest=sha256(data), jcs_digest=jcs_digest)
+
+
+def _form_pairs(data: bytes) -> Pairs:
+    try:
+        return read_pairs(data.decode("ascii"), what="form")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            400, "form_malformed", f"the form is not ASCII at byte {error.start}"
+        ) from error
+    except NotCanonicalTarget as error:
+        raise Refused(400, "form_malformed", str(error)) from error

@@ -1,0 +1,61 @@
+"""The port behind which tools are: over HTTP in production, twins in replay.
+
+**Rules**
+1. ``send`` makes at most one attempt and never retries.
+2. ``UpstreamFailed.sent`` is false only where not one byte of the request can have reached the
+   upstream.
+3. A reply is whole or it is a failure: a truncated or oversized answer raises with ``sent`` true.
+"""
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from processors.model.names import SideEffectClass
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class UpstreamRequest(Struct, frozen=True, kw_only=True):
+    """One attempt. ``path`` and ``query_raw`` are canonical and go on the wire as they are, and so
+    do ``body`` and ``headers`` (lower-case names, allow-listed); ``timeout_ns`` bounds the whole
+    attempt."""
+
+    tool: str
+    class_: SideEffectClass
+    upstream: str
+    method: str
+    path: str
+    query_raw: str = ""
+    headers: Headers = ()
+    body: bytes = b""
+    arguments: dict[str, Any] = {}
+    idempotency_key: str | None = None
+    episode: str | None = None
+    timeout_ns: int
+    call_id: str
+
+
+class UpstreamReply(Struct, frozen=True, kw_only=True):
+    """A whole answer; ``body`` is as it came, never decompressed."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class UpstreamFailed(Exception):
+    """No whole answer; ``sent`` says whether a byte of the request may have left."""
+
+    def __init__(self, sent: bool, reason: str) -> None:
+        self.sent = sent
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Upstreams(Protocol):
+    """Where calls go."""
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        """The upstream's answer to one attempt. Raises UpstreamFailed."""
+        ...
