@@ -1,0 +1,192 @@
+"""What a policy may answer, read strictly: anything else is a denial with ``policy_error``.
+
+**Rules**
+1. An answer is an object with a known effect and nothing unknown in it. Undefined, late, malformed,
+   mis-typed, an unknown limit or obligation: deny, with the reason in ``error``.
+2. An allow has a positive reason. There is no allow by the absence of a deny.
+3. Limits and obligations are those this gateway can keep; one it cannot keep is a denial, not an
+   omission.
+
+Source: gateway.md §2.5, and the obligations profile of OpenID AuthZEN.
+"""
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
+from processors.model.names import Effect
+
+POLICY_ERROR = "policy_error"
+OBLIGATIONS = frozenset({"require_receipt"})
+_KEYS = frozenset({"effect", "reasons", "limits", "approval", "obligations", "advice"})
+_EFFECTS: dict[Any, Effect] = {effect: effect for effect in get_args(Effect)}
+_CODE = re.compile(r"[a-z][a-z0-9_.]{0,79}\Z")
+_CURRENCY = re.compile(r"[A-Z]{3}\Z")
+_ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
+
+
+class PolicyAnswer(Struct, frozen=True, kw_only=True):
+    """A policy's answer on one document. ``error`` is None, or why there is no answer (then: deny).
+
+    ``revision`` is the bundle's digest, ``engine`` name and version, ``input_digest`` the
+    document's.
+    """
+
+    effect: Effect
+    reasons: tuple[Reason, ...] = ()
+    limits: dict[str, Any] = {}
+    approval: ApprovalTerms | None = None
+    obligations: tuple[Obligation, ...] = ()
+    revision: str = ""
+    engine: str = ""
+    input_digest: str = ""
+    error: str | None = None
+
+    def decision(self, decision_id: str) -> Decision:
+        """The answer as a Decision of the model."""
+        return Decision(
+            decision_id=decision_id,
+            effect=self.effect,
+            reasons=self.reasons,
+            limits=self.limits,
+            approval=self.approval,
+            obligations=self.obligations,
+            policy_revision=self.revision,
+            engine=self.engine,
+            input_digest=self.input_digest,
+            error=self.error,
+        )
+
+
+class _Unreadable(ValueError):
+    """The answer breaks the contract; the message says where."""
+
+
+def denied(error: str, *, code: str = POLICY_ERROR) -> PolicyAnswer:
+    """The answer where there is none: deny."""
+    return PolicyAnswer(effect="deny", reasons=(Reason(code=code, message=error),), error=error)
+
+
+def read_answer(raw: Any) -> PolicyAnswer:
+    """The answer a raw value of ``data.agenttwin.v1.decide`` is; a denial where it is none."""
+    try:
+        return _answer(raw)
+    except _Unreadable as error:
+        return denied(f"the policy's answer is not usable: {error}")
+
+
+def _answer(raw: Any) -> PolicyAnswer:
+    _known(raw, _KEYS, "the answer")
+    word = raw.get("effect")
+    effect = _EFFECTS.get(word) if isinstance(word, str) else None
+    if effect is None:
+        raise _Unreadable(f"unknown effect {word!r:.60}")
+    reasons = tuple(_reason(item) for item in _list(raw, "reasons"))
+    limits = _limits(raw.get("limits", {}))
+    if effect in ("allow", "allow_with_limits") and not reasons:
+        raise _Unreadable("an allow without a reason")
+    if (effect == "allow_with_limits") != bool(limits):
+        raise _Unreadable("limits belong to allow_with_limits, and it to them")
+    if "approval" in raw and effect != "require_approval":
+        raise _Unreadable(f"approval terms with the effect {effect}")
+    return PolicyAnswer(
+        effect=effect,
+        reasons=reasons,
+        limits=limits,
+        approval=_approval(raw["approval"]) if "approval" in raw else None,
+        obligations=tuple(_obligation(item) for item in _list(raw, "obligations")),
+    )
+
+
+def _known(value: Any, keys: frozenset[str], what: str) -> None:
+    if not isinstance(value, dict):
+        raise _Unreadable(f"{what} is no object but {type(value).__name__}")
+    unknown = sorted(str(key) for key in value.keys() - keys)
+    if unknown:
+        raise _Unreadable(f"unknown key {unknown[0]!r:.60} in {what}")
+
+
+def _list(raw: dict[str, Any], key: str) -> list[Any]:
+    value = raw.get(key, [])
+    if not isinstance(value, list):
+        raise _Unreadable(f"{key} is no array")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise _Unreadable(f"{what} is no text")
+    return value
+
+
+def _reason(item: Any) -> Reason:
+    _known(item, frozenset({"code", "message", "rule"}), "a reason")
+    code = _text(item.get("code"), "a reason's code")
+    if not _CODE.match(code):
+        raise _Unreadable(f"the reason code {code!r:.60} is not lower_snake_case")
+    return Reason(
+        code=code,
+        message=_text(item.get("message", ""), "a reason's message"),
+        rule=_text(item.get("rule", ""), "a reason's rule"),
+    )
+
+
+def _limits(raw: Any) -> dict[str, Any]:
+    _known(raw, frozenset({"max_amount", "currency", "timeout_ms", "max_response_bytes"}), "limits")
+    for key in ("timeout_ms", "max_response_bytes"):
+        if key in raw:
+            _positive(raw[key], f"limits.{key}")
+    if ("max_amount" in raw) != ("currency" in raw):
+        raise _Unreadable("limits.max_amount and limits.currency go together")
+    if "max_amount" not in raw:
+        return dict(raw)
+    if not _CURRENCY.match(_text(raw["currency"], "limits.currency")):
+        raise _Unreadable("limits.currency is not ISO 4217")
+    return {**raw, "max_amount": _amount(raw["max_amount"])}
+
+
+def _amount(value: Any) -> str:
+    """Decimal text; a policy may write a whole number, never a fraction as a double."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _Unreadable("limits.max_amount is neither decimal text nor a whole number")
+    try:
+        amount = Decimal(value)
+    except InvalidOperation:
+        raise _Unreadable("limits.max_amount is no decimal") from None
+    if not amount.is_finite() or amount < 0 or abs(amount.adjusted()) > 30:
+        raise _Unreadable("limits.max_amount is negative, not finite or absurd")
+    return f"{amount:f}"
+
+
+def _positive(value: Any, what: str, largest: int = 2**53 - 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= largest:
+        raise _Unreadable(f"{what} is no whole number from 1 to {largest}")
+    return value
+
+
+def _approval(raw: Any) -> ApprovalTerms:
+    _known(raw, frozenset({"min", "roles", "ttl_s"}), "approval")
+    terms = ApprovalTerms(
+        min=_positive(raw.get("min", 1), "approval.min", 20),
+        ttl_s=_positive(raw.get("ttl_s", 600), "approval.ttl_s", 30 * 86_400),
+        roles=tuple(_text(role, "approval.roles") for role in _list(raw, "roles")),
+    )
+    if not all(_ROLE.match(role) for role in terms.roles):
+        raise _Unreadable("approval.roles has a malformed role")
+    return terms
+
+
+def _obligation(item: Any) -> Obligation:
+    _known(item, frozenset({"id", "type", "properties"}), "an obligation")
+    kind = _text(item.get("type"), "an obligation's type")
+    if kind not in OBLIGATIONS:
+        raise _Unreadable(f"an obligation this gateway cannot keep: {kind!r:.60}")
+    properties = item.get("properties", {})
+    if not isinstance(properties, dict):
+        raise _Unreadable("an obligation's properties are no object")
+    return Obligation(
+        id=_text(item.get("id", kind), "an obligation's id"), type=kind, properties=properties
+    )
