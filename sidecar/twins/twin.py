@@ -1,0 +1,139 @@
+"""A twin compiled: declaration in, tools with their expressions and schemas ready.
+
+Rules
+1. All that can be wrong with a twin is found here, before an episode: ``problems`` must be empty.
+2. A compiled twin is immutable; episodes share it and never a world.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+from msgspec import Struct
+
+from processors.value import duration_ns
+from sidecar.canonical import digest
+from sidecar.errors import Problem
+from sidecar.twins import effects
+from sidecar.twins.declaration import Declaration, Tool
+from sidecar.twins.faults import named
+from sidecar.twins.value import Lean, Scope, Template, condition, template
+
+_VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now"})
+_OBSERVE_VARIABLES = frozenset({"arguments", "response"})
+
+
+class CompiledPrecondition(Struct, frozen=True):
+    """What must hold, and the answer when it does not."""
+
+    require: Lean
+    status: int
+    body: Template | None
+    headers: tuple[tuple[str, str], ...]
+
+
+class CompiledTool(Struct, frozen=True, kw_only=True):
+    """One tool with its expressions and schema ready; durations in nanoseconds."""
+
+    declared: Tool
+    schema: jsonschema_rs.Validator
+    let: tuple[tuple[str, Template], ...]
+    preconditions: tuple[CompiledPrecondition, ...]
+    effects: tuple[effects.Compiled, ...]
+    body: Template | None
+    effect_key: Template | None
+    latency_ns: int
+    timeout_ns: int
+
+
+class Twin:
+    """A compiled declaration; immutable. ``problems`` must be empty before it is used."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.problems: list[Problem] = []
+        self.schemas = {
+            name: self._validator(entity.schema, f"entities.{name}.schema")
+            for name, entity in declaration.entities.items()
+        }
+        self.tools = {
+            tool.name: self._compiled(f"tools.{index}", tool)
+            for index, tool in enumerate(declaration.tools)
+        }
+        self.faults = named(declaration.faults)
+        self._check_rows()
+
+    @property
+    def name(self) -> str:
+        """The twin's name."""
+        return self.declaration.twin
+
+    def digest(self) -> str:
+        """``sha256:<hex>`` of the declaration with its schemas."""
+        return digest(msgspec.to_builtins(self.declaration), domain="agenttwin-twin/1")
+
+    def row_problems(self, path: str, entity: str, rows: Sequence[Any]) -> list[Problem]:
+        """What is wrong with rows meant for an entity of this twin."""
+        if entity not in self.declaration.entities:
+            known = ", ".join(self.declaration.entities) or "none"
+            return [Problem(path, f"there is no entity {entity!r}; known: {known}")]
+        key = self.declaration.entities[entity].key
+        found = []
+        for index, row in enumerate(rows):
+            if not isinstance(row, dict) or key not in row:
+                found.append(Problem(f"{path}.{index}", f"has no {key}, the key of {entity}"))
+                continue
+            for error in self.schemas[entity].iter_errors(row):
+                place = ".".join(map(str, error.instance_path))
+                found.append(Problem(f"{path}.{index}.{place}".rstrip("."), error.message))
+        return found
+
+    def _check_rows(self) -> None:
+        for name, entity in self.declaration.entities.items():
+            self.problems += self.row_problems(f"entities.{name}.rows", name, entity.rows)
+
+    def _validator(self, schema: Any, path: str) -> jsonschema_rs.Validator:
+        try:
+            return jsonschema_rs.validator_for(
+                schema, offline=True, pattern_options=jsonschema_rs.RegexOptions()
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            self.problems.append(Problem(path, str(error).splitlines()[0]))
+            return jsonschema_rs.validator_for({})
+
+    def _compiled(self, path: str, tool: Tool) -> CompiledTool:
+        scope = Scope(variables=_VARIABLES, entities=self.declaration.entities.keys())
+        let = []
+        for name, value in tool.let.items():
+            let.append((name, template(value, scope, f"{path}.let.{name}", self.problems)))
+            scope = Scope(variables=scope.variables | {name}, entities=scope.entities)
+        step = duration_ns(tool.latency or self.declaration.clock.step)
+        return CompiledTool(
+            declared=tool,
+            schema=self._validator(tool.arguments.schema, f"{path}.arguments.schema"),
+            let=tuple(let),
+            preconditions=tuple(self._preconditions(path, tool, scope)),
+            effects=tuple(
+                effects.compiled(effect, scope, f"{path}.effects.{index}", self.problems)
+                for index, effect in enumerate(tool.effects)
+            ),
+            body=self._body(tool.response.body, scope, f"{path}.response.body"),
+            effect_key=self._body(tool.effect_key, scope, f"{path}.effect_key"),
+            latency_ns=step,
+            timeout_ns=duration_ns(tool.timeout),
+        )
+
+    def _preconditions(self, path: str, tool: Tool, scope: Scope) -> list[CompiledPrecondition]:
+        found = []
+        for index, one in enumerate(tool.preconditions):
+            where = f"{path}.preconditions.{index}"
+            require = condition(one.require, scope, f"{where}.require", self.problems)
+            body = self._body(one.body, scope, f"{where}.body")
+            if require is not None:
+                headers = tuple(one.headers.items())
+                found.append(CompiledPrecondition(require, one.status, body, headers))
+        return found
+
+    def _body(self, value: Any, scope: Scope, path: str) -> Template | None:
+        return None if value is None else template(value, scope, path, self.problems)

@@ -1,0 +1,144 @@
+"""A world: everything mutable of one twin, and what expressions may ask of it.
+
+Rules
+1. Tables, flags, counters, idempotency keys, call numbers and the clock all change through the
+   journal.
+2. Rows are read through functions (``row``, ``rows``, ``count``, ``sum``): an expression is never
+   handed the whole world.
+3. ``digest`` is over all of it, in order: equal before and after an episode, or something leaked.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from processors.model.twin import Change
+from sidecar.evaluate.matching import matches, same
+from sidecar.twins import decimals
+from sidecar.twins.declaration import FLAGS, Declaration
+from sidecar.twins.journal import Cells, Journal
+from sidecar.twins.timeline import start_ns
+
+FUNCTIONS = frozenset(
+    {"row", "rows", "count", "sum", "add", "subtract", "compare", "next_id", "text"}
+)
+
+
+class NoSuchEntity(LookupError):
+    """An expression or a scenario names a table the twin does not declare."""
+
+
+class World:
+    """One twin's state. ``tables`` is entity -> key -> row."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+        self.journal = Journal()
+        self.tables: dict[str, Cells] = {
+            name: {key_text(row[entity.key]): row for row in entity.rows}
+            for name, entity in declaration.entities.items()
+        }
+        self.flags: Cells = dict(declaration.flags)
+        self.counters: Cells = {}
+        self.keys: Cells = {}
+        self.calls: Cells = {}
+        self._clock: Cells = {"now": start_ns(declaration.clock.start)}
+        self.functions: Mapping[str, Callable[..., Any]] = {
+            "row": self.row,
+            "rows": self.rows,
+            "count": self.count,
+            "sum": self.sum,
+            "add": decimals.add,
+            "subtract": decimals.subtract,
+            "compare": decimals.compare,
+            "next_id": self.next_id,
+            "text": decimals.text,
+        }
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+        return int(self._clock["now"])
+
+    def set_time(self, at_ns: int) -> None:
+        """Move the virtual clock."""
+        self.journal.put(self._clock, "now", at_ns)
+
+    def table(self, entity: str) -> Cells:
+        """The rows of an entity by key. Raises NoSuchEntity."""
+        try:
+            return self.tables[entity]
+        except KeyError:
+            known = ", ".join(self.tables) or "none"
+            raise NoSuchEntity(f"there is no entity {entity!r}; known: {known}") from None
+
+    def row(self, entity: str, key: Any) -> Any:
+        """The row, or None."""
+        return self.table(entity).get(key_text(key))
+
+    def rows(self, entity: str, wanted: Mapping[str, Any] | None = None) -> list[Any]:
+        """The rows with these values, in order of insertion."""
+        found = self.table(entity).values()
+        return [row for row in found if not wanted or matches(row, wanted)]
+
+    def count(self, entity: str, wanted: Mapping[str, Any] | None = None) -> int:
+        """How many such rows there are."""
+        return len(self.rows(entity, wanted))
+
+    def sum(self, entity: str, field: str, wanted: Mapping[str, Any] | None = None) -> Any:
+        """The exact sum of a field over such rows; 0 when there are none."""
+        total: Any = 0
+        for row in self.rows(entity, wanted):
+            total = decimals.add(total, row.get(field, 0))
+        return total
+
+    def next_id(self, prefix: str) -> str:
+        """``prefix-1``, ``prefix-2``, …"""
+        number = self.counters.get(prefix, 0) + 1
+        self.journal.put(self.counters, prefix, number)
+        return f"{prefix}-{number}"
+
+    def next_call(self, tool: str) -> int:
+        """The number of this call of ``tool``, from 1."""
+        number: int = self.calls.get(tool, 0) + 1
+        self.journal.put(self.calls, tool, number)
+        return number
+
+    def put_row(self, entity: str, row: dict[str, Any]) -> None:
+        """Insert the row, or replace the one with its key."""
+        self.journal.put(self.table(entity), self.key_of(entity, row), row)
+
+    def key_of(self, entity: str, row: Mapping[str, Any]) -> str:
+        """The text that names a row. Raises KeyError when the row has no key."""
+        return key_text(row[self._declaration.entities[entity].key])
+
+    def changes(self, mark: int) -> tuple[Change, ...]:
+        """What rows and flags differ from how they stood at ``mark``, in order of first touch."""
+        names = {id(cells): name for name, cells in self.tables.items()} | {id(self.flags): FLAGS}
+        first: dict[tuple[str, str], Any] = {}
+        for entry in self.journal.since(mark):
+            name = names.get(id(entry.cells))
+            if name is not None and (name, entry.key) not in first:
+                first[name, entry.key] = None if entry.was_absent else entry.before
+        changed = []
+        for (name, key), before in first.items():
+            cells = self.flags if name == FLAGS else self.tables[name]
+            after = cells.get(key)
+            if not same(before, after):
+                changed.append(Change(entity=name, key=key, before=before, after=after))
+        return tuple(changed)
+
+    def digest(self) -> str:
+        """``sha256:<hex>`` over everything, order included."""
+        whole = [
+            *(self.tables, self.flags, self.counters, self.keys, self.calls, self._clock),
+            self.journal.mark(),
+        ]
+        return "sha256:" + hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+
+def key_text(key: Any) -> str:
+    """How a key is written: text as it is, anything else as JSON."""
+    return key if isinstance(key, str) else msgspec.json.encode(key).decode()
