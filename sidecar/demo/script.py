@@ -48,6 +48,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """A tool call of this conversation with the result the model was shown."""
 
     tool: str
+    arguments: dict[str, Any]
     result: dict[str, Any]
 
     @property
@@ -161,19 +162,25 @@ def _after_refund(talk: Conversation, refund: Seen) -> Ask | Say:
         return Say(text=f"I could not refund order {talk.order_id}: {refund.error}.")
     if talk.habits.quotes_policy and talk.last("get_refund_policy") is None:
         return Ask(tool="get_refund_policy", arguments={})
-    paid = f"{refund.result.get('currency')} {refund.result.get('amount')}"
+    asked = refund.arguments
     if talk.habits.reads_again:
         again = talk.last("get_order", after="issue_refund")
         if again is None:
             return Ask(tool="get_order", arguments={"order_id": talk.order_id})
-        if again.error or _decimal(again.result.get("refunded")) < _decimal(
-            refund.result.get("amount")
-        ):
+        due = _refunded_before(talk) + _decimal(asked.get("amount"))
+        if again.error or _decimal(again.result.get("refunded")) < due:
             return Say(
                 text=f"I could not confirm the refund of order {talk.order_id}: the order does not"
                 " show it. A colleague will look into it."
             )
-    return _report(talk, paid)
+    return _report(talk, f"{asked.get('currency')} {asked.get('amount')}")
+
+
+def _refunded_before(talk: Conversation) -> Decimal:
+    """What the order showed as refunded when it was read before the refund."""
+    refund_at = next(i for i, call in enumerate(talk.seen) if call.tool == "issue_refund")
+    before = [call for call in talk.seen[:refund_at] if call.tool == "get_order"]
+    return _decimal(before[-1].result.get("refunded")) if before else Decimal(0)
 
 
 def _report(talk: Conversation, paid: str) -> Ask | Say:
@@ -222,7 +229,11 @@ def _decimal(value: object) -> Decimal:
 def _calls(messages: Sequence[Mapping[str, Any]]) -> tuple[Seen, ...]:
     results = {m.get("tool_call_id"): _text(m) for m in messages if m.get("role") == "tool"}
     return tuple(
-        Seen(tool=call["function"]["name"], result=_parsed(results[call["id"]]))
+        Seen(
+            tool=call["function"]["name"],
+            arguments=_parsed(call["function"]["arguments"]),
+            result=_parsed(results[call["id"]]),
+        )
         for message in messages
         for call in message.get("tool_calls") or ()
         if call["id"] in results
@@ -233,7 +244,7 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError:
-        return {"error": f"the tool's answer is not JSON: {text[:80]}"}
+        return {"error": f"not JSON: {text[:80]}"}
     return value if isinstance(value, dict) else {"value": value}
 
 

@@ -150,3 +150,10 @@ def test_an_earlier_turn_can_name_the_order_and_its_tool_calls_are_not_this_turn
     ]
     turn = script.next_turn(script.read(messages, ALL))
     assert turn == script.Ask(tool="get_order", arguments={"order_id": "ORD-7"})
+
+
+def test_an_earlier_refund_does_not_confirm_a_new_one():
+    part = {**ORDER, "refunded": "20.00"}
+    lied = world(get_order=[part, part], issue_refund=[{**PAID, "amount": "20.00"}])
+    _, answer = run("1.2.4", "Refund 20 euros of ORD-7", lied)
+    assert answer.startswith("I could not confirm")
