@@ -3,9 +3,24 @@
 Rules
 1. Nothing here knows a dialect; a rule that needs an attribute's name belongs to the dialect's file.
 2. A value that cannot be coerced is None with a state, never an exception and never a guess.
+3. JSON in a string is parsed at most three times deep; broken JSON is kept as text and never closed.
+4. Two values are equal when their canonical texts are: key order is nothing, 1 equals 1.0, true is not 1.
+
+Source of the rules: the coercion table of docs/specs/trace.md, "Values".
 """
 
+import ast
+import base64
+import json
+import math
 import re
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from processors.model.names import ContentState
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
 _UNIT_NS = {
@@ -17,6 +32,21 @@ _UNIT_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+_NO_NAME = frozenset(
+    {"", "null", "None", "none", "undefined", "unknown", "<not specified>", "N/A", "n/a"}
+)
+_HIDDEN = frozenset(
+    {"__REDACTED__", "<REDACTED>", "[REDACTED]", "<replaced>", "<not serializable>"}
+)
+_CUT = re.compile(r"(\.\.\.|…|\[TRUNCATED: original length \d+\]|… \(truncated\))$")
+_SURROGATES = re.compile(r"[\ud800-\udfff\x00]")
+_OPENERS = {"{": "}", "[": "]", '"': '"'}
+_DECODES_MAX = 3
+_REPR_BYTES_MAX = 65_536
+_SLOTS_MAX = 10_000
+_EXACT_FLOAT = 2**53
+
+Parsed = tuple[Any, ContentState]
 
 
 def duration_ns(text: str) -> int:
@@ -30,3 +60,207 @@ def duration_ns(text: str) -> int:
     if not text or position != len(text):
         raise ValueError(f"{text!r} is not a duration; write e.g. 500ms, 30s, 10m, 24h or 30d")
     return int(total)
+
+
+def name(value: Any) -> str | None:
+    """An id or name without blanks around it; None for anything that stands for "no value"."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    return None if text in _NO_NAME else text
+
+
+def integer(value: Any) -> int | None:
+    """A whole number from an int, an integral float, a decimal string or ``{low, high}``; else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    if isinstance(value, str):
+        text = value.strip()
+        return int(text) if re.fullmatch(r"[+-]?[0-9]{1,40}", text) else _from_float(text)
+    if isinstance(value, dict) and value.keys() == {"low", "high"}:
+        low, high = integer(value["low"]), integer(value["high"])
+        return None if low is None or high is None else (high << 32) | (low & 0xFFFFFFFF)
+    return None
+
+
+def _from_float(text: str) -> int | None:
+    number = finite(text)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def finite(value: Any) -> float | None:
+    """A finite number from a number or its text; None for NaN, infinities and anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def truth(value: Any) -> bool | None:
+    """A known boolean from true, "true", 1 and their opposites; None for anything else."""
+    if isinstance(value, str):
+        return {"true": True, "false": False, "1": True, "0": False}.get(value.strip().lower())
+    return bool(value) if isinstance(value, bool | int) and value in (0, 1) else None
+
+
+def bytes_value(raw: bytes) -> dict[str, str]:
+    """Bytes as JSON: ``{"$b64": ...}``."""
+    return {"$b64": base64.b64encode(raw).decode()}
+
+
+def clean(value: Any) -> Any:
+    """The value without NaN, infinities, lone surrogates and NUL: what JSON and UTF-8 can hold."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    return value
+
+
+def first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The value of the first key that is there and not None."""
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None:
+            return value
+    return None
+
+
+def first_name(attributes: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    """The first usable name under the keys."""
+    for key in keys:
+        found = name(attributes.get(key))
+        if found is not None:
+            return found
+    return None
+
+
+def first_integer(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
+    """The first whole number that is not negative under the keys."""
+    for key in keys:
+        found = integer(attributes.get(key))
+        if found is not None and found >= 0:
+            return found
+    return None
+
+
+def parse(value: Any) -> Parsed:
+    """What a content value says, and its state.
+
+    A string whose first character opens an object, a list or a string is read as JSON, then as a Python
+    literal; any other string is itself. Broken JSON comes back as text, state truncated or invalid_json.
+    """
+    if value is None:
+        return None, "null"
+    if not isinstance(value, str):
+        return value, "captured"
+    if value in _HIDDEN:
+        return None, "redacted"
+    if not value.strip():
+        return value, "empty"
+    current: Any = value
+    for _ in range(_DECODES_MAX):
+        if not isinstance(current, str) or current.lstrip()[:1] not in _OPENERS:
+            break
+        decoded, state = _parse_text(current)
+        if state not in ("captured", "repr"):
+            return (value, state) if current is value else (current, "captured")
+        current = decoded
+        if state == "repr":
+            return current, state
+    if isinstance(current, str) and current in _HIDDEN:
+        return None, "redacted"
+    return current, "captured"
+
+
+def _parse_text(text: str) -> Parsed:
+    try:
+        return msgspec.json.decode(text), "captured"
+    except (ValueError, RecursionError):
+        pass
+    try:  # lone surrogates and doubles out of range pass here, NaN and Infinity do not
+        return clean(json.loads(text, parse_constant=_refuse)), "captured"
+    except (ValueError, RecursionError):
+        pass
+    literal = _literal(text)
+    if literal is not None:
+        return literal, "repr"
+    tail = text.rstrip()
+    opener = text.lstrip()[0]
+    cut = _CUT.search(tail) or tail[-1] != _OPENERS[opener] or tail == opener
+    return text, "truncated" if cut else "invalid_json"
+
+
+def _refuse(token: str) -> Any:
+    raise ValueError(token)
+
+
+def _literal(text: str) -> Any:
+    """A Python literal of JSON-like content (``{'a': None}``), or None."""
+    if len(text) > _REPR_BYTES_MAX:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+    try:
+        return json.loads(json.dumps(clean(found)))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def canonical(value: Any) -> str:
+    """A text that is equal for equal JSON values (rule 4); a string that holds JSON is that JSON."""
+    parsed, _ = parse(value)
+    return json.dumps(_plain(parsed), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOAT:
+        return int(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def slots(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Flattened lists regrouped: ``prefix + "3.a.b"`` gives ``{"a.b": value}`` as item 3.
+
+    In the order of the numbers; gaps are closed; at most 10,000 items; a key without number is left out.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    start = len(prefix)
+    for key, value in attributes.items():
+        if not key.startswith(prefix):
+            continue
+        number, _, rest = key[start:].partition(".")
+        if number.isdecimal() and len(number) < 10 and (len(found) < _SLOTS_MAX):
+            found.setdefault(int(number), {})[rest] = value
+    return [found[number] for number in sorted(found)]
+
+
+def looks_like_schema(value: Any) -> bool:
+    """Whether an object is a JSON schema of arguments rather than arguments."""
+    if not isinstance(value, dict) or not value:
+        return False
+    if value.get("type") == "object" and isinstance(value.get("properties"), dict):
+        return True
+    return all(
+        isinstance(item, dict) and item.keys() & {"type", "description", "anyOf", "$ref"}
+        for item in value.values()
+    )

@@ -1,0 +1,180 @@
+"""Fragments of one span become one node, whatever their number, order or repetition.
+
+Rules
+1. The same fragment twice is one. Two versions of a span: the ended, then the later, then the richer wins,
+   and takes from the other what it lacks.
+2. One id with another name and another start is another span: both are kept, the second as ``…~1``.
+3. Log records come after their span and fill only what it leaves open; messages in order of time, role, text.
+4. Records whose span never came are a model call of their own: nothing is dropped.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from processors.model.fragment import Fragment, Reading, union
+from processors.model.step import Message, Part, Source
+
+_ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
+_CALLS = ("tool_call",)
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """One span with its log records. ``calls`` it asked for and ``answers`` it was shown, in order."""
+
+    key: str
+    fragment: Fragment
+    sources: tuple[Source, ...]
+    log_only: bool = False
+    calls: tuple[Part, ...] = ()
+    answers: tuple[Part, ...] = ()
+
+    @property
+    def reading(self) -> Reading:
+        """What the node's span says."""
+        return self.fragment.reading
+
+    @property
+    def start_ns(self) -> int:
+        """When it started."""
+        return self.fragment.start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When it ended; its start where it never did."""
+        return self.fragment.end_ns or self.fragment.start_ns
+
+
+def gather(fragments: Iterable[Fragment]) -> list[Node]:
+    """A node for each span, in order of start and id."""
+    spans: dict[tuple[str, str], list[Fragment]] = defaultdict(list)
+    logs: dict[tuple[str, str], list[Fragment]] = defaultdict(list)
+    for fragment in fragments:
+        target = spans if fragment.source == "span" else logs
+        target[fragment.trace_id, fragment.span_id].append(fragment)
+    nodes: list[Node] = []
+    for place in sorted(spans.keys() | logs.keys()):
+        records = _distinct(logs.get(place, []))
+        versions = _versions(spans.get(place, []))
+        if not versions:
+            nodes.append(_node(place, 0, _from_records(records), records, log_only=True))
+        for number, fragment in enumerate(versions):
+            nodes.append(_node(place, number, fragment, records if number == 0 else []))
+    return sorted(nodes, key=lambda node: (node.start_ns, node.key))
+
+
+def _distinct(fragments: list[Fragment]) -> list[Fragment]:
+    """Each record once, in the order of rule 3."""
+    if len(fragments) < 2:
+        return fragments
+    encoded = {msgspec.json.encode(fragment): fragment for fragment in fragments}
+    ordered = sorted(encoded, key=lambda text: (*_moment(encoded[text]), text))
+    return [encoded[text] for text in ordered]
+
+
+def _moment(fragment: Fragment) -> tuple[int, int]:
+    shown = fragment.reading.messages_in
+    return fragment.start_ns, _ROLES.get(shown[0].role, 2) if shown else 4
+
+
+def _versions(fragments: list[Fragment]) -> list[Fragment]:
+    """The spans behind one id, each merged from its versions; the earliest first."""
+    if len(fragments) < 2:
+        return fragments
+    groups: list[list[Fragment]] = []
+    for fragment in sorted(fragments, key=lambda f: (f.start_ns, f.name, msgspec.json.encode(f))):
+        for group in groups:
+            if group[0].name == fragment.name or group[0].start_ns == fragment.start_ns:
+                group.append(fragment)
+                break
+        else:
+            groups.append([fragment])
+    return [_merged(group) for group in groups]
+
+
+def _merged(versions: list[Fragment]) -> Fragment:
+    if len(versions) == 1:
+        return versions[0]
+    encoded = {msgspec.json.encode(version): version for version in versions}
+    best = sorted(
+        encoded,
+        key=lambda text: (encoded[text].end_ns, len(encoded[text].reading.attributes), len(text), text),
+        reverse=True,
+    )
+    ordered = [encoded[text] for text in best]
+    return msgspec.structs.replace(
+        ordered[0], reading=union(fragment.reading for fragment in ordered)
+    )
+
+
+def _from_records(records: list[Fragment]) -> Fragment:
+    """The span that the records speak of, as far as they tell."""
+    first, last = records[0], records[-1]
+    reading = msgspec.structs.replace(first.reading, kind="model_call", attributes={})
+    return msgspec.structs.replace(
+        first, name="", end_ns=last.start_ns, reading=reading, source="log"
+    )
+
+
+def _node(
+    place: tuple[str, str],
+    number: int,
+    fragment: Fragment,
+    records: list[Fragment],
+    *,
+    log_only: bool = False,
+) -> Node:
+    trace_id, span_id = place
+    key = f"{trace_id}:{span_id}" + (f"~{number}" if number else "")
+    if records:
+        fragment = _with_records(fragment, records)
+    reading = fragment.reading
+    sources = [] if log_only else [_source("span", fragment)]
+    sources += [_source("log", record) for record in records[:1]]
+    model_call = reading.kind == "model_call"
+    return Node(
+        key=key,
+        fragment=fragment,
+        sources=tuple(sources),
+        log_only=log_only,
+        calls=_parts(reading.messages_out, "tool_call") if model_call else (),
+        answers=_parts(reading.messages_in, "tool_call_response") if model_call else (),
+    )
+
+
+def _with_records(fragment: Fragment, records: list[Fragment]) -> Fragment:
+    """The fragment with the messages of its records, one record a message or one with all."""
+    shown = tuple(m for record in records for m in record.reading.messages_in or ())
+    said = tuple(m for record in records for m in record.reading.messages_out or ())
+    whole = [record.reading for record in records if record.reading.model or record.reading.usage]
+    if whole:
+        shown, said = (), ()
+    gathered = msgspec.structs.replace(
+        records[0].reading,
+        kind=fragment.reading.kind,
+        messages_in=shown or None,
+        messages_out=said or None,
+    )
+    own = fragment.reading
+    if fragment.source == "log":
+        own = msgspec.structs.replace(own, messages_in=None, messages_out=None)
+    merged = union((own, *whole, gathered))
+    return msgspec.structs.replace(fragment, reading=merged)
+
+
+def _source(kind: str, fragment: Fragment) -> Source:
+    return Source(
+        kind="span" if kind == "span" else "log",
+        trace_id=fragment.trace_id,
+        span_id=fragment.span_id,
+        dialect=fragment.reading.dialect,
+        ref=fragment.scope or None,
+    )
+
+
+def _parts(messages: tuple[Message, ...] | None, kind: str) -> tuple[Part, ...]:
+    if not messages:
+        return ()
+    return tuple(part for message in messages for part in message.parts if part.type == kind)

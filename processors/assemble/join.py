@@ -1,0 +1,189 @@
+"""Tool calls that a model asked for, joined with what was executed and with what a model was shown.
+
+Rules
+1. An id on both sides joins; among several askers the last before the execution, each used once.
+2. Without an id: same agent, name and arguments; then name and arguments; then same agent and name; then
+   name: in order of start. Identical parallel calls pair in order; no id is claimed by that.
+3. A request that nothing executed but that a later input answers *was executed*: source ``messages``.
+4. A request that nothing executed and nothing answers is ``requested_only``.
+5. The n-th request of an id is answered by the n-th answer of that id: ids restart with every turn.
+
+Source: "Joining and merging" of docs/specs/trace.md.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable
+
+from msgspec import Struct
+
+from processors.assemble.gather import Node
+from processors.assemble.tree import Tree
+from processors.model.names import ContentState
+from processors.model.step import Part
+from processors.value import canonical, parse
+
+_SLACK_NS = 5_000_000  # clocks of one process; a tool may start just before its model span ends
+Answer = tuple[Node, Part]
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A tool call that a model asked for: the ``index``-th of ``node``. ``arguments`` are parsed."""
+
+    node: Node
+    index: int
+    part: Part
+    agent: str | None
+    arguments: object
+    state: ContentState
+    answer: Answer | None = None
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    """Executions (by node key) with their requests, and the requests that nothing executed."""
+
+    executed: dict[str, Request]
+    left: tuple[Request, ...]
+
+
+def join(tree: Tree) -> Joined:
+    """Which request each executed tool call answers to, and which requests are left."""
+    requests = _requests(tree)
+    executions = [node for node in _ordered(tree) if node.reading.kind == "tool_call"]
+    executed: dict[str, Request] = {}
+    free = dict.fromkeys(range(len(requests)))
+    _by_id(requests, executions, executed, free)
+    for key_of in _LADDER:
+        _by_key(requests, [n for n in executions if n.key not in executed], executed, free, key_of, tree)
+    left = _without_handoffs([requests[number] for number in free], tree)
+    return Joined(executed=executed, left=tuple(left))
+
+
+def agent_key(tree: Tree, key: str) -> str | None:
+    """The key of the nearest agent above a node."""
+    return next((node.key for node in tree.ancestors(key) if node.reading.kind == "agent"), None)
+
+
+def _ordered(tree: Tree) -> list[Node]:
+    return sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
+
+
+def _requests(tree: Tree) -> list[Request]:
+    models = [node for node in _ordered(tree) if node.reading.kind == "model_call"]
+    answers = _answers(models)
+    asked: dict[str | None, int] = defaultdict(int)
+    found: list[Request] = []
+    for node in models:
+        agent = agent_key(tree, node.key) if node.calls else None
+        for index, part in enumerate(node.calls):
+            number = asked[part.id]
+            asked[part.id] += 1
+            answer = answers.get((part.id, number))
+            late = answer is not None and answer[0].start_ns >= node.start_ns and answer[0].key != node.key
+            arguments, state = parse(part.content)
+            if part.content is None:
+                state = "absent"
+            found.append(
+                Request(
+                    node=node,
+                    index=index,
+                    part=part,
+                    agent=agent,
+                    arguments=arguments,
+                    state=state,
+                    answer=answer if late else None,
+                )
+            )
+    return found
+
+
+def _answers(models: list[Node]) -> dict[tuple[str | None, int], Answer]:
+    """The first input that shows the n-th answer to an id. Linear in what the inputs hold."""
+    found: dict[tuple[str | None, int], Answer] = {}
+    for node in models:
+        seen: dict[str | None, int] = defaultdict(int)
+        for part in node.answers:
+            place = (part.id, seen[part.id])
+            seen[part.id] += 1
+            found.setdefault(place, (node, part))
+    return found
+
+
+def _by_id(
+    requests: list[Request],
+    executions: list[Node],
+    executed: dict[str, Request],
+    free: dict[int, None],
+) -> None:
+    by_id: dict[str, list[int]] = defaultdict(list)
+    for number, request in enumerate(requests):
+        if request.part.id:
+            by_id[request.part.id].append(number)
+    for node in executions:
+        tool = node.reading.tool
+        candidates = by_id.get(tool.call_id or "", ()) if tool else ()
+        usable = [n for n in candidates if n in free and _before(requests[n], node)]
+        if usable:
+            executed[node.key] = requests[usable[-1]]
+            del free[usable[-1]]
+
+
+def _before(request: Request, node: Node) -> bool:
+    return request.node.start_ns <= node.start_ns + _SLACK_NS
+
+
+KeyOf = Callable[[str | None, str | None, object], Hashable]
+
+
+def _agent_name_arguments(agent: str | None, name: str | None, arguments: object) -> Hashable:
+    return agent, name, canonical(arguments)
+
+
+def _name_arguments(agent: str | None, name: str | None, arguments: object) -> Hashable:
+    return name, canonical(arguments)
+
+
+def _agent_name(agent: str | None, name: str | None, arguments: object) -> Hashable:
+    return agent, name
+
+
+def _name(agent: str | None, name: str | None, arguments: object) -> Hashable:
+    return name
+
+
+_LADDER: tuple[KeyOf, ...] = (_agent_name_arguments, _name_arguments, _agent_name, _name)
+
+
+def _by_key(
+    requests: list[Request],
+    executions: list[Node],
+    executed: dict[str, Request],
+    free: dict[int, None],
+    key_of: KeyOf,
+    tree: Tree,
+) -> None:
+    if not executions or not free:
+        return
+    waiting: dict[Hashable, deque[int]] = defaultdict(deque)
+    for number in free:
+        request = requests[number]
+        waiting[key_of(request.agent, request.part.name, request.arguments)].append(number)
+    for node in executions:
+        tool = node.reading.tool
+        if tool is None:
+            continue
+        queue = waiting.get(key_of(agent_key(tree, node.key), tool.name, tool.arguments))
+        if queue and _before(requests[queue[0]], node):
+            number = queue.popleft()
+            executed[node.key] = requests[number]
+            del free[number]
+
+
+def _without_handoffs(requests: list[Request], tree: Tree) -> Iterable[Request]:
+    """Requests that a handoff span carried out are no tool calls: each handoff takes one."""
+    handoffs = deque(node for node in _ordered(tree) if node.reading.kind == "handoff")
+    for request in requests:
+        name = (request.part.name or "").lower()
+        if handoffs and ("transfer" in name or "handoff" in name or "hand_off" in name):
+            handoffs.popleft()
+            continue
+        yield request

@@ -1,0 +1,94 @@
+"""Which traces are one run: an agent's work may be spread over several trace ids.
+
+Rules
+1. Only traces of one service are stitched; a single trace is always one run.
+2. A span link between two traces makes them one run.
+3. A tool-call id that a trace asked for and a later trace is shown answered makes them one run, unless the
+   later trace asked for that id itself. Ids too short to be unique say nothing.
+4. The same response id in two calls that overlap in time is one call seen twice: one run.
+
+Left to the next step: conversation ids within the idle window, log-only sources.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from processors.assemble.gather import Node
+
+_ID_MIN = 12  # call_0, lookup_order_1 and the like restart with every turn
+
+
+def runs(nodes: list[Node]) -> list[list[Node]]:
+    """The nodes of each run, runs in order of start, nodes in the order given."""
+    traces = {node.fragment.trace_id for node in nodes}
+    parent = {trace: trace for trace in traces}
+    if len(traces) > 1:
+        for left, right in _edges(nodes):
+            _join(parent, left, right)
+    grouped: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        grouped[_find(parent, node.fragment.trace_id)].append(node)
+    return list(grouped.values())
+
+
+def _edges(nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    services: dict[str, str | None] = {}
+    for node in nodes:
+        services[node.fragment.trace_id] = services.get(node.fragment.trace_id) or node.fragment.service.name
+    for left, right in (*_links(nodes, services.keys()), *_shown(nodes), *_seen_twice(nodes)):
+        if left != right and services[left] == services[right]:
+            yield left, right
+
+
+def _links(nodes: list[Node], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    traces = set(known)
+    for node in nodes:
+        for link in node.fragment.links:
+            if link.trace_id in traces:
+                yield node.fragment.trace_id, link.trace_id
+
+
+def _shown(nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    """(trace that asked, trace that is shown the answer) by tool-call id, the latest asker first."""
+    asked: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for call in node.calls:
+            if call.id and len(call.id) >= _ID_MIN:
+                asked[call.id].append(node)
+    for node in nodes:
+        for answer in node.answers:
+            askers = asked.get(answer.id or "", ())
+            here = node.fragment.trace_id
+            if any(asker.fragment.trace_id == here for asker in askers):
+                continue
+            before = [asker for asker in askers if asker.start_ns <= node.start_ns]
+            if before:
+                yield before[-1].fragment.trace_id, here
+
+
+def _seen_twice(nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    seen: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        model = node.reading.model
+        if node.reading.kind == "model_call" and model and model.response_id:
+            for other in seen[model.response_id]:
+                if overlap(other, node):
+                    yield other.fragment.trace_id, node.fragment.trace_id
+            seen[model.response_id].append(node)
+
+
+def overlap(left: Node, right: Node) -> bool:
+    """Whether the two were going on at the same time."""
+    return left.start_ns <= right.end_ns and right.start_ns <= left.end_ns
+
+
+def _find(parent: dict[str, str], trace: str) -> str:
+    while parent[trace] != trace:
+        parent[trace] = parent[parent[trace]]
+        trace = parent[trace]
+    return trace
+
+
+def _join(parent: dict[str, str], left: str, right: str) -> None:
+    left, right = sorted((_find(parent, left), _find(parent, right)))
+    parent[right] = left

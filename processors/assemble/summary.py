@@ -1,0 +1,85 @@
+"""What a run adds up to: tokens, the final answer, the conversation.
+
+Rules
+1. Tokens are those of the model calls; a sum that an agent reports counts only where nothing below it has any.
+2. The final answer is the last text of the outermost agent that says one, else that of the last model call
+   that answered with text and asked for no tool.
+3. The conversation is the first that a step names.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from processors.model.message import text_of
+from processors.model.step import Message, Step, Usage
+
+_FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning")
+
+
+def usage_total(steps: Sequence[Step]) -> Usage:
+    """The tokens of the run; a field that nothing reports is None."""
+    children: dict[str | None, list[Step]] = defaultdict(list)
+    for step in steps:
+        children[step.parent_step_id].append(step)
+    totals: dict[str, Usage | None] = {}
+    for step in reversed(steps):  # children come after their parents
+        below = [totals.get(child.step_id) for child in children[step.step_id]]
+        own = step.usage if step.kind == "model_call" else None
+        summed = _sum([own, *below])
+        totals[step.step_id] = summed or (step.usage if step.kind != "model_call" else None)
+    known = {step.step_id for step in steps}
+    tops = [step for step in steps if step.parent_step_id not in known]
+    return _sum(totals[step.step_id] for step in tops) or Usage()
+
+
+def _sum(usages: Iterable[Usage | None]) -> Usage | None:
+    known = [usage for usage in usages if usage is not None]
+    if not known:
+        return None
+    counts = {
+        field: sum(values) if (values := [v for u in known if (v := getattr(u, field)) is not None]) else None
+        for field in _FIELDS
+    }
+    return Usage(**counts)
+
+
+def final_output(steps: Sequence[Step]) -> str | None:
+    """The text of the agent's last answer, or None when there was none."""
+    agents = {step.step_id for step in steps if step.kind == "agent"}
+    parents = {step.step_id: step.parent_step_id for step in steps}
+    outer = [
+        step
+        for step in steps
+        if step.kind == "agent" and step.messages_out and not _below(step, agents, parents)
+    ]
+    for step in sorted(outer, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True):
+        text = _answer(step.messages_out or ())
+        if text:
+            return text
+    calls = [step for step in steps if step.kind == "model_call" and step.messages_out]
+    for step in sorted(calls, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True):
+        text = _answer(step.messages_out or ())
+        if text:
+            return text
+    return None
+
+
+def _below(step: Step, agents: set[str], parents: dict[str, str | None]) -> bool:
+    above = step.parent_step_id
+    while above is not None:
+        if above in agents:
+            return True
+        above = parents.get(above)
+    return False
+
+
+def _answer(said: Sequence[Message]) -> str | None:
+    """The last text said, unless tools were asked for beside it or after."""
+    answer: str | None = None
+    for message in said:
+        if any(part.type == "tool_call" for part in message.parts):
+            answer = None
+            continue
+        answer = text_of(message) or answer
+    asked = any(part.type == "tool_call" for message in said[-2:] for part in message.parts)
+    return None if asked and len(said) <= 2 else answer

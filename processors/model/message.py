@@ -1,0 +1,218 @@
+"""Messages to and from models, read from every JSON shape they are written in.
+
+Rules
+1. One vocabulary out: text, tool_call, tool_call_response, reasoning, else generic with the whole object.
+2. A part's arguments and response stay as written (a JSON string stays a string): who needs them parses.
+3. A value that is no list of messages is None, so that it can be kept elsewhere and is never lost.
+4. A message that holds only tool responses has the role ``tool``, whatever the emitter wrote.
+
+Shapes: GenAI semantic conventions (``parts``), OpenAI chat and Responses items, Anthropic and Bedrock content
+blocks, LangChain dumps (``{"type": "ai", "data"}`` and ``{"lc": 1, "kwargs"}``).
+"""
+
+from typing import Any
+
+from processors.model.step import Message, Part
+
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "HumanMessage": "user",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+    "model": "assistant",
+    "developer": "system",
+    "function": "tool",
+}
+_TEXTS = {"text", "input_text", "output_text", "refusal"}
+_CALLS = {"tool_call", "tool_use", "function_call", "toolUse", "mcp_call"}
+_RESPONSES = {
+    *("tool_call_response", "tool_result", "function_call_output", "toolResult", "function_response"),
+}
+_SERVER_CALLS = {"server_tool_call", "server_tool_use"}
+_SERVER_RESPONSES = {"server_tool_call_response"}
+_REASONING = {"reasoning", "thinking", "redacted_thinking"}
+Node = dict[str, Any]
+
+
+def messages(value: Any, role: str = "user") -> tuple[Message, ...] | None:
+    """The messages of a parsed JSON value: a list of message objects, one object, or None if it is neither.
+
+    ``role`` is that of a message which names none.
+    """
+    if isinstance(value, dict):
+        inner = value.get("messages")
+        if isinstance(inner, list) and "role" not in value:
+            return messages(inner, role)
+        value = [value]
+    if not isinstance(value, list):
+        return None
+    if len(value) == 1 and isinstance(value[0], list):
+        value = value[0]  # LangChain batches: a list of lists
+    found = [_message(item, role) for item in value if item is not None]
+    return None if None in found else tuple(item for item in found if item is not None)
+
+
+def text_of(message: Message) -> str | None:
+    """The text parts of a message, joined; None without any."""
+    texts = [part.content for part in message.parts if part.type == "text"]
+    joined = "".join(text for text in texts if isinstance(text, str))
+    return joined or None
+
+
+def parts(value: Any) -> tuple[Part, ...]:
+    """The parts of a message's content: text, one block, or a list of blocks."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, list):
+        return tuple(part for item in value if item is not None for part in _blocks(item))
+    return _blocks(value)
+
+
+def call_part(call: Any) -> Part:
+    """A requested tool call from an entry of ``tool_calls`` in any spelling."""
+    if not isinstance(call, dict):
+        return Part(type="generic", content=call)
+    function = call.get("function")
+    inner = function if isinstance(function, dict) else call
+    return Part(
+        type="tool_call",
+        id=_id(call, "id", "call_id", "toolUseId", "tool_call_id", "toolCallId"),
+        name=_text(inner.get("name") or inner.get("toolName") or inner.get("tool_name")),
+        content=_present(inner, "arguments", "args", "input"),
+    )
+
+
+def tool_message(value: Any) -> tuple[Any, str | None, bool] | None:
+    """(content, call id, failed) of a tool's answer dumped as a message object; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    node, _ = _unwrapped(value)
+    if "content" not in node or "tool_call_id" not in node:
+        return None
+    return _joined(node["content"]), _id(node, "tool_call_id"), node.get("status") == "error"
+
+
+def _message(item: Any, role: str) -> Message | None:
+    if isinstance(item, str):
+        return Message(role=role, parts=(Part(type="text", content=item),))
+    if not isinstance(item, dict):
+        return None
+    item, said = _unwrapped(item)
+    said = _text(item.get("role")) or said
+    body = _body(item)
+    if body is None:
+        return None
+    if body and all(part.type == "tool_call_response" for part in body):
+        said = "tool"
+    return Message(
+        role=_ROLES.get(said or role, said or role),
+        parts=body,
+        name=_text(item.get("name")) if "parts" in item or "content" in item else None,
+        finish_reason=_text(item.get("finish_reason")),
+    )
+
+
+def _unwrapped(item: Node) -> tuple[Node, str | None]:
+    """The message inside a LangChain dump, with its role; anything else as it is."""
+    data, kwargs, kind = item.get("data"), item.get("kwargs"), item.get("type")
+    if isinstance(data, dict) and isinstance(kind, str):
+        return data, kind
+    if isinstance(kwargs, dict) and isinstance(item.get("id"), list) and item["id"]:
+        return kwargs, str(item["id"][-1])
+    message = item.get("message")
+    if isinstance(message, dict) and "role" not in item and "content" not in item:
+        return message, None
+    return item, kind if kind in _ROLES else None
+
+
+def _body(item: Node) -> tuple[Part, ...] | None:
+    """All parts of a message object, or None when it is no message."""
+    if isinstance(item.get("parts"), list):
+        found = parts(item["parts"])
+        return (*found, *_calls(item)) if "tool_calls" in item else found
+    kind = item.get("type")
+    if kind in _CALLS | _RESPONSES | _REASONING and "role" not in item:
+        return _blocks(item)
+    if "tool_call_id" in item and item.get("tool_call_id"):
+        return (_response(item),)
+    if not item.keys() & {"role", "content", "tool_calls", "function_call", "text"}:
+        return None
+    return (*parts(item.get("content", item.get("text"))), *_calls(item))
+
+
+def _calls(item: Node) -> tuple[Part, ...]:
+    listed = item.get("tool_calls")
+    found = tuple(call_part(call) for call in listed if call) if isinstance(listed, list) else ()
+    old = item.get("function_call")
+    return (*found, call_part(old)) if isinstance(old, dict) and not found else found
+
+
+def _blocks(item: Any) -> tuple[Part, ...]:
+    """The part or parts of one content block."""
+    if not isinstance(item, dict):
+        return (Part(type="text", content=item if isinstance(item, str) else str(item)),)
+    kind = item.get("type") or _bedrock_kind(item)
+    inner = item.get(kind) if kind in ("toolUse", "toolResult") else item
+    node = inner if isinstance(inner, dict) else item
+    if kind in _TEXTS:
+        return (Part(type="text", content=_present(node, "content", "text", "refusal")),)
+    if kind in _CALLS:
+        return (call_part(node),)
+    if kind in _RESPONSES:
+        return (_response(node),)
+    if kind in _SERVER_CALLS:
+        return (Part(type="server_tool_call", id=_id(node, "id"), name=_text(node.get("name")), content=node.get("server_tool_call", node.get("input"))),)
+    if kind in _SERVER_RESPONSES:
+        return (Part(type="server_tool_call_response", id=_id(node, "id"), content=node.get("server_tool_call_response")),)
+    if kind in _REASONING:
+        return (Part(type="reasoning", content=_present(node, "content", "thinking", "text", "summary")),)
+    return (Part(type="generic", content=item),)
+
+
+def _bedrock_kind(item: Node) -> str | None:
+    """Bedrock and Gemini blocks name their kind by their only key."""
+    for key in ("toolUse", "toolResult", "text"):
+        if key in item:
+            return key
+    return None
+
+
+def _response(node: Node) -> Part:
+    return Part(
+        type="tool_call_response",
+        id=_id(node, "id", "tool_call_id", "tool_use_id", "toolUseId", "call_id")
+        if "tool_call_id" not in node
+        else _id(node, "tool_call_id"),
+        name=_text(node.get("name")),
+        content=_joined(_present(node, "response", "result", "output", "content")),
+    )
+
+
+def _joined(content: Any) -> Any:
+    """One text block alone is its text; anything else stays as it is."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        block = content[0]
+        if block.keys() <= {"type", "text", "annotations", "id"} and isinstance(block.get("text"), str):
+            return block["text"]
+        if block.keys() == {"json"}:
+            return block["json"]
+    return content
+
+
+def _present(node: Node, *keys: str) -> Any:
+    return next((node[key] for key in keys if node.get(key) is not None), None)
+
+
+def _id(node: Node, *keys: str) -> str | None:
+    for key in keys:
+        value = node.get(key)
+        if isinstance(value, str) and value.strip() not in ("", "unknown", "<not specified>"):
+            return value.strip()
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

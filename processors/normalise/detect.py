@@ -1,0 +1,200 @@
+"""Which dialects a span speaks, and the union of what they say: one Fragment for each span and record.
+
+Rules
+1. Every span gives a fragment; one that no dialect knows is kind ``other``. Nothing is dropped here.
+2. The kind is that of the strongest evidence (``rank``); at equal rank the earlier dialect's.
+3. A field comes from the first dialect that says it: newest conventions, their legacy, OpenInference,
+   OpenLLMetry. A tool's content comes first from the dialect that unwraps its framework's dumps.
+4. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is removed: an emitter cannot speak for us.
+5. Status: what a dialect decided, then errors, then the protocol's OK; unset is never made ok.
+
+Source: the detection order and outcome precedence of docs/specs/trace.md.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from processors.model.fragment import RANK_NONE, Fragment, Reading, filled, union
+from processors.model.names import CLAIM_PREFIX, PREFIX, StepStatus
+from processors.model.span import Attributes, Batch, LogRecord, Span
+from processors.model.step import StepError, Usage
+from processors.model.trace import Service
+from processors.normalise import agent_framework, gen_ai, gen_ai_legacy, openinference, openllmetry
+from processors.value import first_name
+
+Reader = Callable[[Span], Reading | None]
+
+# In order of precedence: (attribute families or events that call for it, reader).
+_READERS: tuple[tuple[frozenset[str], frozenset[str], Reader], ...] = (
+    (gen_ai.FAMILIES, gen_ai.EVENTS, gen_ai.read_span),
+    (gen_ai_legacy.FAMILIES, gen_ai_legacy.EVENTS, gen_ai_legacy.read_span),
+    (openinference.FAMILIES, openinference.EVENTS, openinference.read_span),
+    (openllmetry.FAMILIES, openllmetry.EVENTS, openllmetry.read_span),
+    (agent_framework.FAMILIES, agent_framework.EVENTS, agent_framework.read_span),
+)
+_LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log)
+_UNWRAPPING = frozenset({openllmetry.DIALECT, agent_framework.DIALECT})
+_MAPPED = frozenset().union(
+    *(
+        dialect.MAPPED
+        for dialect in (gen_ai, gen_ai_legacy, openinference, openllmetry, agent_framework)
+    )
+)
+_PREFIXES = tuple(
+    prefix
+    for dialect in (gen_ai, gen_ai_legacy, openinference, openllmetry, agent_framework)
+    for prefix in dialect.PREFIXES
+)
+_CANCELLED = ("CancelledError", "AbortError", "cancelled", "GeneratorExit")
+# Exceptions by which LangGraph moves between nodes: control flow, although reported as errors.
+_CONTROL_FLOW = ("ParentCommand", "GraphInterrupt", "GraphBubbleUp", "NodeInterrupt")
+_ERROR, _OK = 2, 1
+
+
+def normalise(batch: Batch) -> tuple[Fragment, ...]:
+    """A fragment for each span, and one for each log record that says something about a span."""
+    spans = [_span_fragment(span) for span in batch.spans]
+    logs = [found for record in batch.logs if (found := _log_fragment(record)) is not None]
+    return (*spans, *logs)
+
+
+def _span_fragment(span: Span) -> Fragment:
+    span = _without_ours(span)
+    reading = _merge(_readings(span))
+    status, error = _status(span, reading)
+    kind = reading.kind or "other"
+    return Fragment(
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        source="span",
+        parent_span_id=span.parent_span_id,
+        remote_parent=span.remote_parent,
+        name=span.name,
+        scope=span.scope.name,
+        start_ns=span.start_ns,
+        end_ns=max(span.end_ns, span.start_ns) if span.end_ns else 0,
+        service=_service(span.resource),
+        links=span.links,
+        reading=msgspec.structs.replace(
+            reading,
+            kind=kind,
+            status=status,
+            error=error,
+            usage=_scoped(reading.usage, kind),
+            conversation_id=reading.conversation_id or first_name(span.resource, ("session.id",)),
+            attributes={**_unmapped(span.attributes), **reading.attributes},
+        ),
+    )
+
+
+def _log_fragment(record: LogRecord) -> Fragment | None:
+    if record.trace_id is None or record.span_id is None:
+        return None
+    for read in _LOG_READERS:
+        reading = read(record)
+        if reading is not None:
+            return Fragment(
+                trace_id=record.trace_id,
+                span_id=record.span_id,
+                source="log",
+                scope=record.scope.name,
+                name=record.event_name,
+                start_ns=record.time_ns,
+                end_ns=record.time_ns,
+                service=_service(record.resource),
+                reading=reading,
+            )
+    return None
+
+
+def _readings(span: Span) -> list[Reading]:
+    families = {key.partition(".")[0] for key in span.attributes}
+    events = {event.name for event in span.events}
+    found = []
+    for wanted, wanted_events, read in _READERS:
+        if not families.isdisjoint(wanted) or not events.isdisjoint(wanted_events):
+            reading = read(span)
+            if reading is not None:
+                found.append(reading)
+    return found
+
+
+def _merge(readings: list[Reading]) -> Reading:
+    """The union of the readings, by rules 2 and 3."""
+    if not readings:
+        return Reading(dialect="unknown", kind="other", subtype="unknown")
+    if len(readings) == 1:
+        return readings[0]
+    strongest = min(readings, key=lambda reading: reading.rank)
+    by_kind = strongest if strongest.rank < RANK_NONE else readings[0]
+    merged = union(readings)
+    unwrapped = sorted(readings, key=lambda reading: reading.dialect not in _UNWRAPPING)
+    return msgspec.structs.replace(
+        merged,
+        dialect=by_kind.dialect,
+        kind=by_kind.kind,
+        rank=by_kind.rank,
+        subtype=by_kind.subtype,
+        tool=filled(reading.tool for reading in unwrapped),
+        content_state={k: v for r in reversed(unwrapped) for k, v in r.content_state.items()},
+    )
+
+
+def _scoped(usage: Usage | None, kind: str) -> Usage | None:
+    """Only a model call owns tokens; on anything else they are a sum over what is below it."""
+    if usage is None or kind == "model_call" or usage.scope == "aggregated":
+        return usage
+    return msgspec.structs.replace(usage, scope="aggregated")
+
+
+def _status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]:
+    if reading.status in ("denied", "deferred", "cancelled"):
+        return reading.status, reading.error
+    kind, message = _exception(span)
+    declared = reading.error.type if reading.error else None
+    words = " ".join(filter(None, (declared, kind, span.status_message[:200])))
+    if any(word in words for word in _CONTROL_FLOW):
+        return "unset", None
+    failed = declared or kind or span.status_code == _ERROR or reading.status == "error"
+    if failed:
+        error = StepError(type=declared or kind, message=span.status_message or message)
+        cancelled = any(word in words for word in _CANCELLED)
+        return "cancelled" if cancelled else "error", error
+    return "ok" if span.status_code == _OK else "unset", None
+
+
+def _exception(span: Span) -> tuple[str | None, str | None]:
+    for event in span.events:
+        if event.name == "exception":
+            kind = event.attributes.get("exception.type")
+            message = event.attributes.get("exception.message")
+            return str(kind or "exception"), str(message) if message else None
+    return None, None
+
+
+def _service(resource: Attributes) -> Service:
+    return Service(
+        name=first_name(resource, ("service.name",)),
+        version=first_name(resource, ("service.version",)),
+    )
+
+
+def _unmapped(attributes: Attributes) -> Attributes:
+    return {
+        key: value
+        for key, value in attributes.items()
+        if key not in _MAPPED and not key.startswith(_PREFIXES)
+    }
+
+
+def _without_ours(span: Span) -> Span:
+    ours = [key for key in span.attributes if key.startswith(PREFIX)]
+    if all(key.startswith(CLAIM_PREFIX) for key in ours):
+        return span
+    kept = {
+        key: value
+        for key, value in span.attributes.items()
+        if not key.startswith(PREFIX) or key.startswith(CLAIM_PREFIX)
+    }
+    return msgspec.structs.replace(span, attributes=kept)
