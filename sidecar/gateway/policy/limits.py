@@ -2,7 +2,8 @@
 
 **Rules**
 1. Amounts are compared as decimals, in one currency; another currency, or an unknown cost, exceeds.
-2. What this file does not check (``timeout_ms``, ``max_response_bytes``) the driver keeps while sending.
+2. What this file does not check (``timeout_ms``, ``max_response_bytes``) the driver keeps while
+   sending.
 """
 
 from decimal import Decimal
@@ -20,8 +21,6 @@ def exceeded(limits: dict[str, Any], action: Action) -> Reason | None:
             code="limit_currency", message=f"the cost is not known in {limits['currency']}"
         )
     if Decimal(action.cost_amount) > Decimal(limits["max_amount"]):
-        return Reason(
-            code="limit_amount",
-            message=f"{action.cost_amount} is more than {limits['max_amount']} {action.cost_currency}",
-        )
+        wanted, limit = action.cost_amount, limits["max_amount"]
+        return Reason(code="limit_amount", message=f"{wanted} is more than {limit}")
     return None

@@ -1,0 +1,274 @@
+"""Egress: the only way out of the process. Resolve, vet, pin, dial, and tell what may have been
+sent.
+
+**Rules**
+1. Names are resolved here, every answer is vetted, and the vetted literal is dialled with Host and
+   SNI kept: there is no second resolution that could answer differently.
+2. One request is one attempt at most: no redirects, no proxies from the environment, no cookies,
+   and aiohttp's silent second try of a dropped connection is off. Another *address* is tried only
+   while nothing was sent.
+3. ``EgressFailed.sent`` is false only where no connection was made. From then on a byte may have
+   left.
+4. ``reuse`` false dials anew and closes after; pooled connections are for reads and belong to one
+   target.
+5. A reply is whole and within its size, or a failure. Bodies are handed on as they came, undecoded.
+6. The sidecar's own ports on this machine are never dialled.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from sidecar.clock import monotonic_ns
+from sidecar.egress.rules import Endpoint, Target, TargetRefused, read_target, vet
+
+Headers = Sequence[tuple[str, str]]
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+RESPONSE_BYTES_MAX = 8 * 1024**2
+_KEEPALIVE_SECONDS = (
+    2.0  # below what servers usually grant, so that a pooled connection is rarely dead
+)
+_SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class EgressReply(Struct, frozen=True, kw_only=True):
+    """A whole answer. Header names are lower-case; ``address`` is the literal that was dialled."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    address: str
+
+
+class EgressFailed(Exception):
+    """No whole answer; ``sent`` says whether a byte of the request may have left."""
+
+    def __init__(self, sent: bool, reason: str) -> None:
+        self.sent = sent
+        self.reason = reason
+        super().__init__(reason)
+
+
+class _Progress:
+    """What is known of one attempt while it runs; aiohttp's tracing writes it."""
+
+    def __init__(self) -> None:
+        self.connected = False
+
+
+class Egress:
+    """Requests to targets. Make it anywhere, use it in one event loop, ``close`` it at the end.
+
+    ``own_ports``: ports of this sidecar, refused on any address of this machine. ``resolve`` and
+    ``tls`` replace the system's resolver and the default verification.
+    """
+
+    def __init__(
+        self,
+        *,
+        own_ports: frozenset[int] = frozenset(),
+        resolve: Resolve | None = None,
+        tls: ssl.SSLContext | None = None,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+    ) -> None:
+        self._own_ports = own_ports
+        self._resolve = resolve or system_resolve
+        self._tls = tls
+        self._response_bytes_max = response_bytes_max
+        self._pools: dict[str, aiohttp.ClientSession] = {}
+        self._fresh: aiohttp.ClientSession | None = None
+
+    async def request(
+        self,
+        target: Target,
+        method: str,
+        path_query: str,
+        headers: Headers = (),
+        body: bytes = b"",
+        *,
+        deadline_ns: int,
+        reuse: bool = False,
+    ) -> EgressReply:
+        """One attempt at ``target``. ``path_query`` is canonical and sent as it is, below the
+        target's path.
+
+        ``deadline_ns`` bounds everything from resolution to the last byte. Raises EgressFailed.
+        """
+        ends_ns = monotonic_ns() + deadline_ns
+        try:
+            endpoint = read_target(target)
+            addresses = await self._addresses(endpoint, deadline_ns)
+        except TargetRefused as error:
+            raise EgressFailed(False, str(error)) from error
+        session = self._session(endpoint, reuse)
+        failure = EgressFailed(False, f"{target.name}: the deadline passed before a connection")
+        for address in addresses:
+            left_ns = ends_ns - monotonic_ns()
+            if left_ns <= 0:
+                break
+            dial = _Dial(endpoint, address, method, path_query, headers, body, left_ns)
+            try:
+                return await self._attempt(session, dial)
+            except EgressFailed as error:
+                failure = error
+                if error.sent:
+                    break
+        raise failure
+
+    async def close(self) -> None:
+        """Close every connection. Safe twice, and without use."""
+        sessions = [*self._pools.values(), *([self._fresh] if self._fresh else [])]
+        self._pools, self._fresh = {}, None
+        for session in sessions:
+            await session.close()
+
+    async def _addresses(self, endpoint: Endpoint, deadline_ns: int) -> tuple[str, ...]:
+        if endpoint.literal:
+            answers: Sequence[str] = (endpoint.host,)
+        else:
+            try:
+                async with asyncio.timeout(deadline_ns / 1e9):
+                    answers = await self._resolve(endpoint.host, endpoint.port)
+            except (OSError, UnicodeError) as error:
+                raise TargetRefused(
+                    f"{endpoint.name}: {endpoint.host} does not resolve: {error}"
+                ) from error
+        addresses = vet(endpoint, answers)
+        if endpoint.port in self._own_ports and any(map(_is_local, addresses)):
+            raise TargetRefused(f"{endpoint.name}: port {endpoint.port} is the sidecar's own")
+        return addresses
+
+    def _session(self, endpoint: Endpoint, reuse: bool) -> aiohttp.ClientSession:
+        if not reuse:
+            if self._fresh is None:
+                self._fresh = _open_session(aiohttp.TCPConnector(force_close=True, limit=0))
+            return self._fresh
+        key = f"{endpoint.name}|{endpoint.scheme}://{endpoint.authority}"
+        if key not in self._pools:
+            self._pools[key] = _open_session(
+                aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE_SECONDS, limit=0)
+            )
+        return self._pools[key]
+
+    async def _attempt(self, session: aiohttp.ClientSession, dial: "_Dial") -> EgressReply:
+        progress = _Progress()
+        try:
+            async with session.request(
+                dial.method,
+                dial.url,
+                headers=dial.wire_headers,
+                data=dial.body or None,
+                ssl=self._tls or True,
+                server_hostname=dial.endpoint.host if dial.endpoint.scheme == "https" else None,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=dial.left_ns / 1e9),
+                trace_request_ctx=progress,
+            ) as response:
+                return await self._read(response, dial)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = _reason(error, progress)
+            raise EgressFailed(progress.connected, f"{dial.endpoint.name}: {reason}") from error
+
+    async def _read(self, response: aiohttp.ClientResponse, dial: "_Dial") -> EgressReply:
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > self._response_bytes_max:
+                response.close()
+                raise EgressFailed(
+                    True,
+                    f"{dial.endpoint.name}: the answer exceeds {self._response_bytes_max} bytes",
+                )
+        return EgressReply(
+            status=response.status,
+            headers=tuple(
+                (name.decode("latin-1").lower(), value.decode("latin-1"))
+                for name, value in response.raw_headers
+            ),
+            body=bytes(body),
+            address=dial.address,
+        )
+
+
+class _Dial(Struct, frozen=True):
+    """One attempt at one address."""
+
+    endpoint: Endpoint
+    address: str
+    method: str
+    path_query: str
+    headers: Headers
+    body: bytes
+    left_ns: int
+
+    @property
+    def url(self) -> URL:
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        path = self.endpoint.base_path + self.path_query
+        return URL(f"{self.endpoint.scheme}://{host}:{self.endpoint.port}{path}", encoded=True)
+
+    @property
+    def wire_headers(self) -> list[tuple[str, str]]:
+        length = [] if self.body or self.method in ("GET", "HEAD") else [("content-length", "0")]
+        return [
+            ("host", self.endpoint.authority),
+            ("accept-encoding", "identity"),
+            *length,
+            *self.headers,
+        ]
+
+
+async def system_resolve(host: str, port: int) -> Sequence[str]:
+    """Every address the system knows for ``host``."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+def _open_session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(_connected)
+    tracing.on_connection_reuseconn.append(_connected)
+    session = aiohttp.ClientSession(
+        connector=connector,
+        trace_configs=[tracing],
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=_SKIPPED,
+        trust_env=False,
+        max_line_size=8190,
+        max_field_size=8190,
+    )
+    # aiohttp re-sends GET, PUT and DELETE once when a connection drops: a second attempt nobody
+    # asked for
+    session._retry_connection = False
+    return session
+
+
+async def _connected(_session: object, context: object, _params: object) -> None:
+    progress = getattr(context, "trace_request_ctx", None)
+    if isinstance(progress, _Progress):
+        progress.connected = True
+
+
+def _reason(error: Exception, progress: _Progress) -> str:
+    if isinstance(error, TimeoutError):
+        return "no whole answer in time" if progress.connected else "no connection in time"
+    text = str(error) or type(error).__name__
+    return text.replace("\r", " ").replace("\n", " ")[:300]
+
+
+def _is_local(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+        return True

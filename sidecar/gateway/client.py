@@ -1,0 +1,105 @@
+"""The gateway's upstreams over HTTP: one attempt through egress, with the credential only the
+gateway has.
+
+**Rules**
+1. What leaves is the canonical path and query, the allow-listed headers, the exact body, the tool's
+   native idempotency header and the upstream's credential; nothing the agent sent can replace the
+   last two.
+2. A call with effects gets a connection of its own; reads share a pool per upstream.
+3. A credential is read from its file when it is needed, so that a rotated one is used; it is in no
+   message.
+4. Of the answer, hop-by-hop headers and those that speak to browsers do not come back.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sidecar.egress.client import Egress, EgressFailed, EgressReply
+from sidecar.egress.rules import Target
+from sidecar.gateway.config import Credential, Upstream
+from sidecar.gateway.registry import Registry
+from sidecar.gateway.upstream import Headers, UpstreamFailed, UpstreamReply, UpstreamRequest
+
+NOT_RETURNED = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "content-length", "proxy-connection"),
+        *("set-cookie", "set-cookie2", "server", "alt-svc", "strict-transport-security"),
+    }
+)
+
+
+class HttpUpstreams:
+    """Implements the port ``Upstreams`` for the upstreams of a registry."""
+
+    def __init__(self, registry: Registry, egress: Egress) -> None:
+        self._registry = registry
+        self._egress = egress
+        self._targets = {
+            name: Target(name=name, url=upstream.url, allow_cidrs=upstream.allow_cidrs)
+            for name, upstream in registry.upstreams.items()
+        }
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        """The upstream's answer to one attempt. Raises UpstreamFailed."""
+        target = self._targets.get(request.upstream)
+        if target is None:
+            raise UpstreamFailed(False, f"there is no upstream {request.upstream!r}")
+        query = f"?{request.query_raw}" if request.query_raw else ""
+        try:
+            reply = await self._egress.request(
+                target,
+                request.method,
+                request.path + query,
+                self._headers(request),
+                request.body,
+                deadline_ns=request.timeout_ns,
+                reuse=request.class_ == "read",
+            )
+        except EgressFailed as error:
+            raise UpstreamFailed(error.sent, error.reason) from error
+        return UpstreamReply(status=reply.status, headers=_returned(reply), body=reply.body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._egress.close()
+
+    def _headers(self, request: UpstreamRequest) -> Headers:
+        ours = self._ours(request, self._registry.upstreams[request.upstream])
+        kept = [(name, value) for name, value in request.headers if name.lower() not in ours]
+        return (*kept, *ours.items())
+
+    def _ours(self, request: UpstreamRequest, upstream: Upstream) -> Mapping[str, str]:
+        found = {}
+        tool = self._registry.tools.get(request.tool)
+        if request.idempotency_key is not None and tool is not None:
+            found[tool.config.idempotency.header.lower()] = request.idempotency_key
+        if upstream.credential is not None:
+            name = upstream.credential.header.lower()
+            found[name] = _secret(upstream.name, upstream.credential)
+        return found
+
+
+def _secret(upstream: str, credential: Credential) -> str:
+    try:
+        value = Path(credential.file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UpstreamFailed(
+            False, f"{upstream}: the credential file {credential.file} cannot be read: {why}"
+        ) from None
+    if not value or not value.isprintable() or not value.isascii():
+        raise UpstreamFailed(
+            False, f"{upstream}: the credential file {credential.file} holds no usable header value"
+        )
+    return value
+
+
+def _returned(reply: EgressReply) -> Headers:
+    named = {
+        part.strip().lower()
+        for name, value in reply.headers
+        if name == "connection"
+        for part in value.split(",")
+    }
+    return tuple(pair for pair in reply.headers if pair[0] not in NOT_RETURNED | named)
