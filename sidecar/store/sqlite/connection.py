@@ -33,8 +33,13 @@ def translating(path: Path | str) -> Iterator[None]:
         ) from error
 
 
-def open_database(path: Path | str, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode with WAL and full durability. ``:memory:`` is allowed."""
+def open_database(
+    path: Path | str, *, read_only: bool = False, page_bytes: int | None = None
+) -> sqlite3.Connection:
+    """A connection in autocommit mode with WAL and full durability. ``:memory:`` is allowed.
+
+    ``page_bytes`` is the page size of a database made anew; an existing one keeps its own.
+    """
     with translating(path):
         if path == ":memory:":
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -57,6 +62,8 @@ def open_database(path: Path | str, *, read_only: bool = False) -> sqlite3.Conne
             )
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         if not read_only:
+            if page_bytes is not None:
+                connection.execute(f"PRAGMA page_size={page_bytes}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")

@@ -7,6 +7,8 @@ Rules
 from importlib import resources
 
 LEDGER = ("keys", "ledger")
+JOURNAL = ("journal",)
+TRACES = ("traces",)
 
 
 def script(name: str) -> str:

@@ -1,0 +1,123 @@
+"""OTLP/gRPC: TraceService and LogsService (Export) and the standard health service.
+
+Rules
+1. OK is sent only after the sink has the request durably.
+2. Handlers get raw bytes. gRPC's own decompression is off, for it has no bound on what a message
+   may inflate to; ``admit.inflated`` has one.
+3. Every Export needs a credential in ``authorization`` metadata; health needs none.
+4. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
+
+Source: OpenTelemetry protocol specification, "OTLP/gRPC".
+"""
+
+from collections.abc import Awaitable, Callable
+
+import grpc
+from grpc.aio import Server, ServicerContext
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health
+
+from processors.model.principal import Principal
+from sidecar import clock
+from sidecar.otlp import reply
+from sidecar.otlp.decode import Signal
+from sidecar.receive import admit
+from sidecar.receive.config import Config
+from sidecar.receive.counts import count_accepted, count_refusal
+from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.store.ports import Sink
+
+SERVICES: dict[str, Signal] = {
+    "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
+    "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+}
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_STOP_SECONDS = 5
+
+Authenticate = Callable[[str | None], Principal]
+Context = ServicerContext[bytes, bytes]
+Handler = Callable[[bytes, Context], Awaitable[bytes]]
+
+
+class GrpcReceiver:
+    """Listens on ``config.grpc``; ``port`` is the real one once started (0 asks for a free one)."""
+
+    def __init__(self, config: Config, sink: Sink, authenticate: Authenticate) -> None:
+        self._config = config
+        self._sink = sink
+        self._authenticate = authenticate
+        self._server: Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and listen. Raises OSError when the address cannot be had."""
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", self._config.request_bytes_max),
+                ("grpc.per_message_decompression", 0),
+                # A second sidecar on the same port must fail to start, not share it in silence.
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        server.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(
+                    service, {"Export": grpc.unary_unary_rpc_method_handler(self._export(signal))}
+                )
+                for service, signal in SERVICES.items()
+            )
+        )
+        healthy = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+        for service in ("", *SERVICES):
+            await healthy.set(service, health_pb2.HealthCheckResponse.SERVING)
+        try:
+            self.port = server.add_insecure_port(self._config.grpc)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self._config.grpc}: {error}") from error
+        await server.start()
+        self._server = server
+
+    async def stop(self) -> None:
+        """Stop listening and let open calls end. Safe without start and twice."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(_STOP_SECONDS)
+
+    def _export(self, signal: Signal) -> Handler:
+        async def export(message: bytes, context: Context) -> bytes:
+            try:
+                return await self._accept(signal, message, context)
+            except Exception as error:
+                refusal = refused(error)
+                if refusal is None:
+                    raise
+                count_refusal("grpc", signal, refusal)
+                await _abort(context, refusal)
+                raise
+
+        return export
+
+    async def _accept(self, signal: Signal, message: bytes, context: Context) -> bytes:
+        principal = admit.sender(self._authenticate(_authorization(context)))
+        payload = admit.inflated(message, self._config.request_bytes_max)
+        entry, checked = admit.entry(principal, signal, "protobuf", payload, clock.now_ns())
+        await self._sink.append(entry)
+        count_accepted("grpc", signal, checked)
+        return reply.success(signal, "protobuf", checked.rejected)
+
+
+def _authorization(context: Context) -> str | None:
+    for key, value in context.invocation_metadata() or ():
+        if key == "authorization":
+            return str(value)
+    return None
+
+
+async def _abort(context: Context, refusal: Refused) -> None:
+    """End the call with the refusal's status; always raises."""
+    code = ANSWERS[refusal.reason].code
+    details = reply.status("protobuf", code, refusal.message, refusal.retry_after_s)
+    await context.abort(
+        _CODES[code], refusal.message, trailing_metadata=(("grpc-status-details-bin", details),)
+    )

@@ -1,0 +1,111 @@
+"""OTLP/HTTP: POST /v1/traces and /v1/logs, protobuf or JSON, plain or gzip.
+
+Rules
+1. 200 is sent only after the sink has the request durably.
+2. Every answer's body is in the request's encoding; where that is unknown, in JSON.
+3. The credential is checked before the body is read; a body must arrive within ``_BODY_SECONDS``.
+
+Source: OpenTelemetry protocol specification, "OTLP/HTTP".
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from processors.model.principal import Principal
+from sidecar import clock
+from sidecar.otlp import reply
+from sidecar.otlp.decode import Encoding, Signal
+from sidecar.receive import admit
+from sidecar.receive.config import Config
+from sidecar.receive.counts import count_accepted, count_refusal
+from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.store.ports import Sink
+
+PATHS: dict[str, Signal] = {"/v1/traces": "traces", "/v1/logs": "logs"}
+_BODY_SECONDS = 30
+_TYPES: dict[Encoding, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
+
+Authenticate = Callable[[str | None], Principal]
+
+
+class HttpReceiver:
+    """Listens on ``config.http``; ``port`` is the real one once started (0 asks for a free one)."""
+
+    def __init__(self, config: Config, sink: Sink, authenticate: Authenticate) -> None:
+        self._config = config
+        self._sink = sink
+        self._authenticate = authenticate
+        self._runner: web.ServerRunner | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and listen. Raises OSError when the address cannot be had."""
+        # A body is inflated by ``admit``, within bounds; the server must leave it as it came.
+        server = web.Server(self._answer, access_log=None, auto_decompress=False)
+        runner = web.ServerRunner(server)
+        await runner.setup()
+        host, _, port = self._config.http.rpartition(":")
+        site = web.TCPSite(runner, host.strip("[]"), int(port), backlog=1024)
+        try:
+            await site.start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        self.port = runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop listening and let open requests end. Safe without start and twice."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        encoding = admit.MEDIA_TYPES.get(request.content_type, "json")
+        try:
+            body = await self._accept(request)
+        except Exception as error:
+            refusal = refused(error)
+            if refusal is None:
+                raise
+            count_refusal("http", PATHS.get(request.path), refusal)
+            return _refusal(encoding, refusal)
+        return web.Response(body=body, content_type=_TYPES[encoding])
+
+    async def _accept(self, request: web.BaseRequest) -> bytes:
+        signal = PATHS.get(request.path)
+        if signal is None:
+            raise Refused("no_path", f"OTLP is taken at {' and '.join(PATHS)}")
+        if request.method != "POST":
+            raise Refused("method", "use POST")
+        principal = admit.sender(self._authenticate(request.headers.get("Authorization")))
+        encoding = admit.encoding_of(request.headers.get("Content-Type", ""))
+        payload = await self._payload(request)
+        entry, checked = admit.entry(principal, signal, encoding, payload, clock.now_ns())
+        await self._sink.append(entry)
+        count_accepted("http", signal, checked)
+        return reply.success(signal, encoding, checked.rejected)
+
+    async def _payload(self, request: web.BaseRequest) -> bytes:
+        body = admit.Body(
+            request.headers.get("Content-Encoding", ""), self._config.request_bytes_max
+        )
+        if (request.content_length or 0) > self._config.request_bytes_max:
+            raise Refused("too_large", f"the body exceeds {self._config.request_bytes_max} bytes")
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for piece in request.content.iter_any():
+                    body.feed(piece)
+        except TimeoutError:
+            raise Refused("slow", f"the body took longer than {_BODY_SECONDS} s") from None
+        return body.whole()
+
+
+def _refusal(encoding: Encoding, refusal: Refused) -> web.Response:
+    answer = ANSWERS[refusal.reason]
+    body = reply.status(encoding, answer.code, refusal.message, refusal.retry_after_s)
+    response = web.Response(status=answer.http, body=body, content_type=_TYPES[encoding])
+    response.headers.extend(admit.headers(refusal))
+    return response

@@ -1,0 +1,325 @@
+"""traces.db: published traces for readers, open traces for the pipeline.
+
+Rules
+1. Parts and the cursor that passes them are one transaction; it moves from where it was read.
+2. Parts are compressed, then sealed, bound to project, trace and kind.
+3. A revision is added when ``content_digest`` differs from the newest's, and only then.
+4. Parts are deleted only together, after their expiry and after their trace is published.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from processors.model.trace import AgentTrace
+from sidecar.errors import SidecarError
+from sidecar.store.envelope import Sealers
+from sidecar.store.sqlite.connection import migrate, open_database, translating
+from sidecar.store.sqlite.scripts import TRACES, scripts
+from sidecar.store.sqlite.writer import Writer
+from sidecar.store.traces import (
+    CursorMove,
+    CursorMoved,
+    Digests,
+    Due,
+    Intake,
+    OpenTrace,
+    Part,
+    PartKind,
+    Publication,
+    TraceQuery,
+    TraceSummary,
+    decode_trace,
+    encode_trace,
+    summarise,
+)
+
+_HEAD = (
+    *("trace_id", "project", "revision", "service", "version", "started_ns", "ended_ns"),
+    *("steps", "completeness", "outcome"),
+)
+_SUMMARY = (
+    "trace_id, project, revision, service, service_version, started_ns, ended_ns, steps,"
+    " completeness, outcome, contradictions, published_ns"
+)
+_INSERT = (
+    "INSERT INTO trace (trace_id, project, revision, service, service_version, started_ns,"
+    " ended_ns, steps, completeness, outcome, contradictions, published_ns, newest, facts_digest,"
+    " content_digest, content) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)"
+)
+
+
+def migrate_traces(path: Path | str) -> None:
+    """Make or upgrade traces.db; to be called once before readers open it."""
+    connection = open_database(path)
+    try:
+        migrate(connection, scripts(TRACES), path)
+    finally:
+        connection.close()
+
+
+class SqliteTraces:
+    """Published traces, read only."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = str(path)
+        self._connection = open_database(path, read_only=True)
+        self._decompress = zstandard.ZstdDecompressor().decompress
+
+    def cursor(self, name: str) -> int:
+        """The position of a source's cursor, 0 if it was never read."""
+        with translating(self._path):
+            row = self._connection.execute(
+                "SELECT position FROM cursor WHERE name = ?", (name,)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def list_traces(self, query: TraceQuery) -> list[TraceSummary]:
+        """The newest revision of each matching trace, newest start first."""
+        conditions: list[tuple[str, object]] = [
+            ("project = ?", query.project),
+            ("service = ?", query.service),
+            ("started_ns >= ?", query.since_ns),
+            ("started_ns < ?", query.until_ns),
+            ("outcome = ?", query.outcome),
+        ]
+        used = [(text, value) for text, value in conditions if value is not None]
+        where = " AND ".join(["newest = 1", *(text for text, _ in used)])
+        with translating(self._path):
+            rows = self._connection.execute(
+                f"SELECT {_SUMMARY} FROM trace WHERE {where}"  # noqa: S608 (fixed texts only)
+                " ORDER BY started_ns DESC, trace_id LIMIT ?",
+                (*(value for _, value in used), query.limit),
+            ).fetchall()
+        return [_summary(row) for row in rows]
+
+    def get_trace(
+        self, trace_id: str, project: str | None = None, revision: int | None = None
+    ) -> AgentTrace | None:
+        """One revision, by default the newest. Raises SidecarError where two projects have it."""
+        with translating(self._path):
+            rows = self._connection.execute(
+                "SELECT project, content FROM trace WHERE trace_id = ?"
+                " AND (project = ? OR ? IS NULL) AND (revision = ? OR (? IS NULL AND newest = 1))",
+                (trace_id, project, project, revision, revision),
+            ).fetchall()
+        if len(rows) > 1:
+            names = ", ".join(sorted(row[0] for row in rows))
+            raise SidecarError(
+                f"projects {names} each have this trace", where=trace_id, do="Name one: --project."
+            )
+        return decode_trace(self._decompress(rows[0][1])) if rows else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class SqliteOpenTraces(SqliteTraces):
+    """The pipeline's side: takes in, tells what is due, publishes. One writer thread."""
+
+    def __init__(self, path: Path | str, *, sealers: Sealers) -> None:
+        migrate_traces(path)
+        super().__init__(path)
+        self._sealers = sealers
+        self._compressor = zstandard.ZstdCompressor(level=1)
+        self._writer = Writer(open_database(path), self._path)
+
+    async def take_in(self, intake: Intake) -> None:
+        """Store parts and move the cursor in one transaction. Raises CursorMoved."""
+        await self._writer.run(partial(self._take_in, intake))
+
+    def due(self, due: Due) -> list[OpenTrace]:
+        """Open traces to publish, the longest silent first.
+
+        A trace touched in the future (the clock was set back) counts as silent.
+        """
+        with translating(self._path):
+            rows = self._connection.execute(
+                "SELECT open_id, project, key, version, touched_ns, base_revision FROM open_trace"
+                " WHERE version > published_version"
+                " AND (touched_ns <= ? OR dirty_ns <= ? OR touched_ns > ?)"
+                " ORDER BY touched_ns LIMIT ?",
+                (
+                    due.now_ns - due.idle_ns,
+                    due.now_ns - due.open_max_ns,
+                    due.now_ns + due.idle_ns,
+                    due.limit,
+                ),
+            ).fetchall()
+        return [
+            OpenTrace(
+                open_id=row[0],
+                project=row[1],
+                key=row[2],
+                version=row[3],
+                touched_ns=row[4],
+                base_revision=row[5],
+            )
+            for row in rows
+        ]
+
+    def parts(self, opened: OpenTrace) -> list[tuple[PartKind, bytes]]:
+        """Kind and payload of all parts of an open trace, in order of intake. Raises SealBroken."""
+        with translating(self._path):
+            rows = self._connection.execute(
+                "SELECT kind, sealed FROM part WHERE open_id = ? ORDER BY part_id",
+                (opened.open_id,),
+            ).fetchall()
+        open_sealed = self._sealers(opened.project).open
+        found: list[tuple[PartKind, bytes]] = []
+        for kind, sealed in rows:
+            binding = _binding(opened.project, opened.key, kind)
+            found.append((kind, self._decompress(open_sealed(sealed, binding))))
+        return found
+
+    async def publish(self, publications: Sequence[Publication]) -> int:
+        """Add revisions where content changed; the number added. Idempotent."""
+        return await self._writer.run(partial(self._publish, publications))
+
+    async def expire(self, now_ns: int, limit: int) -> int:
+        """Forget the expired parts of up to ``limit`` published traces; the number of traces."""
+        return await self._writer.run(partial(_expire, now_ns, limit))
+
+    def facts_digest(self, project: str, trace_id: str) -> str | None:
+        """``facts_digest`` of a trace's newest revision."""
+        with translating(self._path):
+            row = self._connection.execute(
+                "SELECT facts_digest FROM trace WHERE trace_id = ? AND project = ? AND newest = 1",
+                (trace_id, project),
+            ).fetchone()
+        return str(row[0]) if row else None
+
+    def close(self) -> None:
+        """Finish what is queued, then close both connections."""
+        self._writer.close()
+        super().close()
+
+    def _take_in(self, intake: Intake, connection: sqlite3.Connection) -> None:
+        _move(connection, intake.move)
+        for item in intake.quarantined:
+            connection.execute(
+                "INSERT OR IGNORE INTO quarantine (source, seq, project, reason, stored_ns, sealed)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    *(item.source, item.seq, item.project, item.reason, intake.now_ns),
+                    self._sealers(item.project).seal(
+                        item.payload, _binding(item.project, item.source, str(item.seq))
+                    ),
+                ),
+            )
+        rows = []
+        for part in intake.parts:
+            binding = _binding(part.project, part.key, part.kind)
+            sealed = self._sealers(part.project).seal(
+                self._compressor.compress(part.payload), binding
+            )
+            rows.append((_touch(connection, part, intake.now_ns), part.kind, sealed))
+        connection.executemany("INSERT INTO part (open_id, kind, sealed) VALUES (?, ?, ?)", rows)
+
+    def _publish(self, publications: Sequence[Publication], connection: sqlite3.Connection) -> int:
+        added = 0
+        for publication in publications:
+            changed = connection.execute(
+                "UPDATE open_trace SET published_version = ?, fault = ?, dirty_ns = touched_ns"
+                " WHERE open_id = ? AND published_version < ?",
+                (
+                    *(publication.version, publication.fault),
+                    *(publication.open_id, publication.version),
+                ),
+            ).rowcount
+            if not changed:
+                continue  # published already, by this version or a later one
+            for trace, digests in zip(publication.traces, publication.digests, strict=True):
+                added += self._revise(connection, trace, digests, publication.now_ns)
+        return added
+
+    def _revise(
+        self, connection: sqlite3.Connection, trace: AgentTrace, digests: Digests, now_ns: int
+    ) -> int:
+        row = connection.execute(
+            "SELECT row_id, revision, content_digest FROM trace"
+            " WHERE trace_id = ? AND project = ? AND newest = 1",
+            (trace.trace_id, trace.project),
+        ).fetchone()
+        if row is not None and row[2] == digests.content:
+            return 0
+        revision = row[1] + 1 if row else 1
+        if row is not None:
+            connection.execute("UPDATE trace SET newest = 0 WHERE row_id = ?", (row[0],))
+        summary = summarise(trace, revision=revision, published_ns=now_ns)
+        connection.execute(
+            _INSERT,
+            (
+                *(summary.trace_id, summary.project, revision, summary.service, summary.version),
+                *(summary.started_ns, summary.ended_ns, summary.steps, summary.completeness),
+                *(
+                    summary.outcome,
+                    ",".join(summary.contradictions),
+                    now_ns,
+                    digests.facts,
+                    digests.content,
+                ),
+                self._compressor.compress(encode_trace(trace, revision)),
+            ),
+        )
+        return 1
+
+
+def _move(connection: sqlite3.Connection, move: CursorMove) -> None:
+    connection.execute("INSERT OR IGNORE INTO cursor VALUES (?, 0)", (move.name,))
+    moved = connection.execute(
+        "UPDATE cursor SET position = ? WHERE name = ? AND position = ?",
+        (move.after, move.name, move.before),
+    ).rowcount
+    if not moved:
+        raise CursorMoved(f"cursor {move.name} no longer stands at {move.before}")
+
+
+def _touch(connection: sqlite3.Connection, part: Part, now_ns: int) -> int:
+    """The id of the open trace, its version raised. A published trace without one is its base."""
+    row = connection.execute(
+        "UPDATE open_trace SET version = version + 1, touched_ns = ?,"
+        " dirty_ns = CASE WHEN version > published_version THEN dirty_ns ELSE ? END"
+        " WHERE project = ? AND key = ? RETURNING open_id",
+        (now_ns, now_ns, part.project, part.key),
+    ).fetchone()
+    if row is None:
+        row = connection.execute(
+            "INSERT INTO open_trace"
+            " (project, key, version, touched_ns, dirty_ns, expires_ns, base_revision)"
+            " VALUES (?, ?, 1, ?, ?, ?, (SELECT revision FROM trace"
+            " WHERE trace_id = ? AND project = ? AND newest = 1)) RETURNING open_id",
+            (
+                *(part.project, part.key, now_ns, now_ns, part.expires_ns),
+                *(part.key, part.project),
+            ),
+        ).fetchone()
+    return int(row[0])
+
+
+def _expire(now_ns: int, limit: int, connection: sqlite3.Connection) -> int:
+    gone = connection.execute(
+        "SELECT open_id FROM open_trace WHERE expires_ns <= ? AND version = published_version"
+        " ORDER BY expires_ns LIMIT ?",
+        (now_ns, limit),
+    ).fetchall()
+    connection.executemany("DELETE FROM part WHERE open_id = ?", gone)
+    connection.executemany("DELETE FROM open_trace WHERE open_id = ?", gone)
+    return len(gone)
+
+
+def _binding(project: str, key: str, kind: str) -> bytes:
+    return "\n".join(("part/1", project, key, kind)).encode()
+
+
+def _summary(row: tuple[Any, ...]) -> TraceSummary:
+    *head, contradictions, published_ns = row
+    names = tuple(name for name in contradictions.split(",") if name)
+    return TraceSummary(
+        **dict(zip(_HEAD, head, strict=True)), contradictions=names, published_ns=published_ns
+    )

@@ -1,0 +1,174 @@
+"""What traces.db holds: parts of open traces, cursors, and published traces with their revisions.
+
+Rules
+1. A part is telemetry (or a receipt) of one trace, as it was taken in; it is kept sealed. The
+   parts of a trace expire together, counted from the first.
+2. ``version`` of an open trace grows with each part; it is due while ``version`` is not published.
+3. A published trace has passed redaction. A revision is added only when the content changed.
+4. A cursor moves in the transaction that stores what lies before it.
+"""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from processors.model.names import Completeness, OutcomeStatus
+from processors.model.trace import AgentTrace
+
+PartKind = Literal["telemetry", "receipt"]
+
+
+class CursorMoved(Exception):
+    """Another process has taken these records in already; read the cursor again."""
+
+
+class CursorMove(Struct, frozen=True, kw_only=True):
+    """A cursor's step from the position that was read to the one now reached."""
+
+    name: str
+    before: int
+    after: int
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One piece of an open trace. ``key`` is the trace id, or names a log-only source.
+
+    ``expires_ns`` counts for the trace's first part only.
+    """
+
+    project: str
+    key: str
+    kind: PartKind
+    payload: bytes
+    expires_ns: int
+
+
+class Quarantined(Struct, frozen=True, kw_only=True):
+    """A journal record that could not be taken in; ``sealed`` is the row as it stood."""
+
+    source: str
+    seq: int
+    project: str
+    reason: str
+    payload: bytes
+
+
+class Intake(Struct, frozen=True, kw_only=True):
+    """All that one cursor step stores, in one transaction."""
+
+    move: CursorMove
+    parts: tuple[Part, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    now_ns: int
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """Which open traces to publish: silent for ``idle_ns``, or unpublished for ``open_max_ns``."""
+
+    now_ns: int
+    idle_ns: int
+    open_max_ns: int
+    limit: int
+
+
+class OpenTrace(Struct, frozen=True, kw_only=True):
+    """An open trace that is due. ``base_revision`` is set when its earlier parts have expired."""
+
+    open_id: int
+    project: str
+    key: str
+    version: int
+    touched_ns: int
+    base_revision: int | None = None
+
+
+class Digests(Struct, frozen=True):
+    """Of a trace's ``content``, and of its ``facts``: the content without what probes saw."""
+
+    content: str
+    facts: str
+
+
+class Publication(Struct, frozen=True, kw_only=True):
+    """What became of an open trace at ``version``: traces, or the ``fault`` that stopped it.
+
+    ``digests`` holds one pair for each trace. A trace that says nothing new may be left out.
+    """
+
+    open_id: int
+    version: int
+    traces: tuple[AgentTrace, ...] = ()
+    digests: tuple[Digests, ...] = ()
+    fault: str | None = None
+    now_ns: int
+
+
+class TraceQuery(Struct, frozen=True, kw_only=True):
+    """Which traces to list, newest first; None does not restrict. Times are of a trace's start."""
+
+    project: str | None = None
+    service: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    outcome: OutcomeStatus | None = None
+    limit: int = 50
+
+
+class TraceSummary(Struct, frozen=True, kw_only=True):
+    """The newest revision of a trace, in one line."""
+
+    trace_id: str
+    project: str
+    revision: int
+    service: str | None
+    version: str | None
+    started_ns: int
+    ended_ns: int
+    steps: int
+    completeness: Completeness
+    outcome: OutcomeStatus
+    contradictions: tuple[str, ...]
+    published_ns: int
+
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_decoder = msgspec.msgpack.Decoder(AgentTrace)
+
+
+def encode_trace(trace: AgentTrace, revision: int) -> bytes:
+    """The stored form of a revision (MessagePack)."""
+    return _encoder.encode(replace(trace, revision=revision))
+
+
+def decode_trace(encoded: bytes) -> AgentTrace:
+    """The trace of a stored form."""
+    return _decoder.decode(encoded)
+
+
+def content_digest(trace: AgentTrace) -> str:
+    """Hex SHA-256 of what a trace says; revision number and times of observation do not count."""
+    evidence = tuple(replace(item, observed_ns=0) for item in trace.evidence)
+    return hashlib.sha256(encode_trace(replace(trace, evidence=evidence), 0)).hexdigest()
+
+
+def summarise(trace: AgentTrace, *, revision: int, published_ns: int) -> TraceSummary:
+    """The line that lists a trace. A trace without a single time has start and end 0."""
+    starts = [step.start_ns for step in trace.steps if step.start_ns]
+    ends = [step.end_ns for step in trace.steps if step.end_ns]
+    return TraceSummary(
+        trace_id=trace.trace_id,
+        project=trace.project,
+        revision=revision,
+        service=trace.service.name,
+        version=trace.service.version,
+        started_ns=min(starts, default=0),
+        ended_ns=max(ends, default=0),
+        steps=len(trace.steps),
+        completeness=trace.completeness,
+        outcome=trace.outcome.status,
+        contradictions=tuple(item.code for item in trace.outcome.contradictions),
+        published_ns=published_ns,
+    )
