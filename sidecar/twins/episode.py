@@ -67,11 +67,13 @@ class _Gap(Exception):
 class Episode:
     """One agent's run over one world of a twin."""
 
-    def __init__(self, twin: Twin, world: World, setting: Setting) -> None:
+    def __init__(
+        self, twin: Twin, world: World, setting: Setting, events: list[TwinEvent] | None = None
+    ) -> None:
         self.twin = twin
         self.world = world
         self.setting = setting
-        self.events: list[TwinEvent] = []
+        self.events: list[TwinEvent] = [] if events is None else events
         self._faults = (*named(setting.faults), *twin.faults)
         self._clean = world.digest()
         self._opened = world.journal.mark()

@@ -1,0 +1,110 @@
+"""Twins and suites from disk, with the schema files they name.
+
+Rules
+1. Paths in a file are relative to it.
+2. ``{file: …}`` in place of a schema is replaced by that file's content (JSON or YAML) before
+   anything is checked, so that a digest covers it.
+3. Every problem is reported at once, with file and line; nothing half-read is returned.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from sidecar.canonical import digest
+from sidecar.errors import SidecarError
+from sidecar.twins.declaration import Declaration
+from sidecar.twins.document import Document, convert, read, report
+from sidecar.twins.group import TwinGroup
+from sidecar.twins.scenario import Suite, suite_problems
+from sidecar.twins.twin import Twin
+
+
+class LoadedSuite(Struct, frozen=True, kw_only=True):
+    """A suite without problems, its twins, and the files it was read from (name to bytes)."""
+
+    suite: Suite
+    group: TwinGroup
+    files: dict[str, bytes]
+
+    def digest(self) -> str:
+        """``sha256:<hex>`` of the suite and its twins."""
+        value = {"suite": msgspec.to_builtins(self.suite), "twins": self.group.digests()}
+        return digest(value, domain="agenttwin-suite/1")
+
+
+class LoadedTwins(Struct, frozen=True, kw_only=True):
+    """Twins without problems and the files they were read from."""
+
+    group: TwinGroup
+    files: dict[str, bytes]
+
+
+def load_suite(path: Path) -> LoadedSuite:
+    """Read a suite and its twins. Raises SidecarError that lists every problem."""
+    files: dict[str, bytes] = {}
+    document = _document(path, files)
+    suite = convert(document, Suite)
+    twins = load_twins([path.parent / name for name in suite.twins], root=path.parent)
+    report(document, suite_problems(suite, twins.group))
+    return LoadedSuite(suite=suite, group=twins.group, files={**files, **twins.files})
+
+
+def load_twins(paths: list[Path], *, root: Path | None = None) -> LoadedTwins:
+    """Read twins. Raises SidecarError that lists every problem of the first bad file."""
+    files: dict[str, bytes] = {}
+    twins = [_twin(path, files, root or path.parent) for path in paths]
+    return LoadedTwins(group=TwinGroup(twins), files=files)
+
+
+def _twin(path: Path, files: dict[str, bytes], root: Path) -> Twin:
+    document = _document(path, files, root)
+    _resolve(document, path.parent, files, root)
+    declaration = convert(document, Declaration)
+    report(document, declaration.problems())
+    twin = Twin(declaration)
+    report(document, twin.problems)
+    return twin
+
+
+def _document(path: Path, files: dict[str, bytes], root: Path | None = None) -> Document:
+    text = _bytes(path)
+    files[_relative(path, root or path.parent)] = text
+    try:
+        return read(text.decode("utf-8"), name=str(path))
+    except UnicodeDecodeError:
+        raise SidecarError("it is not UTF-8 text", where=str(path)) from None
+
+
+def _resolve(document: Document, folder: Path, files: dict[str, bytes], root: Path) -> None:
+    if not isinstance(document.value, dict):
+        return
+    entities = document.value.get("entities")
+    tools = document.value.get("tools")
+    holders = [
+        *(entities.values() if isinstance(entities, dict) else ()),
+        *(
+            tool.get("arguments")
+            for tool in (tools if isinstance(tools, list) else ())
+            if isinstance(tool, dict)
+        ),
+    ]
+    for holder in holders:
+        schema = holder.get("schema") if isinstance(holder, dict) else None
+        if isinstance(schema, dict) and set(schema) == {"file"}:
+            holder["schema"] = _document(folder / str(schema["file"]), files, root).value
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SidecarError(
+            f"it cannot be read: {error.strerror}", where=str(path), do="Check the path."
+        ) from None
+
+
+def _relative(path: Path, root: Path) -> str:
+    resolved, base = path.resolve(), root.resolve()
+    return str(resolved.relative_to(base)) if resolved.is_relative_to(base) else path.name

@@ -1,0 +1,243 @@
+"""What a ``suite.yaml`` says: scenarios over twins, as records (docs/specs/suite.md).
+
+Rules
+1. These records are the format: a key that is no field here is refused.
+2. A scenario expects something, or it is refused: what expects nothing would pass by inaction.
+3. A scenario's seed is drawn from the suite's by its id, so that adding one never shifts another.
+"""
+
+import hmac
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from processors.value import duration_ns
+from sidecar.errors import Problem
+from sidecar.evaluate.expectations import (
+    AnyExpectation,
+    StateIs,
+    StateUnchanged,
+    expectation_problems,
+    identified,
+)
+from sidecar.evaluate.matching import matches
+from sidecar.evaluate.outcome import STATE_VARIABLES
+from sidecar.expression.cel import ExpressionInvalid, compile_expression
+from sidecar.twins import timeline
+from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problems
+from sidecar.twins.episode import Setting
+from sidecar.twins.group import Beginning, TwinGroup
+from sidecar.twins.world import FUNCTIONS, NoSuchEntity
+
+Severity = Literal["critical", "major", "minor"]
+
+
+class ApprovalRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the scripted approver answers a held call of ``tool`` (``*``: any)."""
+
+    tool: str = "*"
+    arguments: dict[str, Any] = {}
+    decision: Literal["approve", "deny", "none"] = "none"
+    by: str = "scripted-approver"
+    reason: str = "decided by the scenario"
+
+    def fits(self, tool: str, arguments: Any) -> bool:
+        """Whether the rule is about this call."""
+        return self.tool in ("*", tool) and matches(arguments or {}, self.arguments)
+
+
+class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a scenario says when it says nothing."""
+
+    severity: Severity = "major"
+    permissions: tuple[str, ...] = ("*",)
+    approvals: tuple[ApprovalRule, ...] = ()
+    now: str = ""
+
+
+class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One case: a world, an input, what may go wrong, and what is expected."""
+
+    id: str
+    expect: tuple[AnyExpectation, ...]
+    input: Any = ""
+    title: str = ""
+    severity: Severity | UnsetType = UNSET
+    tags: tuple[str, ...] = ()
+    messages: tuple[dict[str, Any], ...] = ()
+    state: dict[str, tuple[dict[str, Any], ...]] = {}
+    clear: tuple[str, ...] = ()
+    flags: dict[str, Any] = {}
+    now: str = ""
+    permissions: tuple[str, ...] | UnsetType = UNSET
+    faults: tuple[Fault, ...] = ()
+    approvals: tuple[ApprovalRule, ...] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+
+
+class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole ``suite.yaml``."""
+
+    suite: str
+    twins: tuple[str, ...]
+    scenarios: tuple[Scenario, ...]
+    version: str = "1"
+    deterministic: bool = False
+    seed: int = 0
+    deadline: str = "60s"
+    environment: dict[str, str] = {}
+    defaults: Defaults = Defaults()
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """A scenario with every default filled in; ``drafted`` when its expectations come from a
+    recording.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    input: Any
+    messages: tuple[dict[str, Any], ...]
+    beginning: Beginning
+    permissions: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    approvals: tuple[ApprovalRule, ...]
+    seed: int
+    expect: tuple[AnyExpectation, ...]
+    drafted: bool = False
+
+    def setting(self, agent: str) -> Setting:
+        """What holds for one episode of this case."""
+        return Setting(
+            agent=agent,
+            permissions=frozenset(self.permissions),
+            faults=self.faults,
+            seed=self.seed,
+        )
+
+    def request(self) -> dict[str, Any]:
+        """What the agent is given."""
+        return {
+            "input": self.input,
+            "messages": list(self.messages),
+            "scenario": self.id,
+            "seed": self.seed,
+        }
+
+
+def cases(suite: Suite) -> tuple[Case, ...]:
+    """The scenarios of a suite that has no problems, made whole."""
+    return tuple(_case(suite, scenario) for scenario in suite.scenarios)
+
+
+def drawn_seed(suite_seed: int, name: str) -> int:
+    """The seed of what is called ``name``: 32 bits of HMAC-SHA-256(suite seed,
+    ``scenario|name``).
+    """
+    mac = hmac.digest(str(suite_seed).encode(), f"scenario|{name}".encode(), "sha256")
+    return int.from_bytes(mac[:4], "big")
+
+
+def suite_problems(suite: Suite, group: TwinGroup) -> list[Problem]:
+    """What is wrong beyond the shape, with dotted paths; ``group`` are the suite's twins."""
+    found = [*group.problems(), *_head_problems(suite)]
+    seen: set[str] = set()
+    for index, scenario in enumerate(suite.scenarios):
+        path = f"scenarios.{index}"
+        if not scenario.id or scenario.id in seen:
+            found.append(Problem(f"{path}.id", f"{scenario.id!r} is empty or stands twice"))
+        seen.add(scenario.id)
+        found += _scenario_problems(path, scenario, group)
+    found += _approval_problems("defaults.approvals", suite.defaults.approvals, group)
+    return found
+
+
+def _head_problems(suite: Suite) -> Iterator[Problem]:
+    if not suite.scenarios:
+        yield Problem("scenarios", "must hold at least one scenario")
+    if not suite.twins:
+        yield Problem("twins", "must name at least one twin")
+    try:
+        duration_ns(suite.deadline)
+    except ValueError as error:
+        yield Problem("deadline", str(error))
+    if suite.defaults.now:
+        yield from time_problems("defaults.now", suite.defaults.now)
+
+
+def _scenario_problems(path: str, scenario: Scenario, group: TwinGroup) -> Iterator[Problem]:
+    tools = list(group.tools)
+    if not scenario.expect:
+        yield Problem(f"{path}.expect", "is empty: a scenario that expects nothing proves nothing")
+    if scenario.now:
+        yield from time_problems(f"{path}.now", scenario.now)
+    for name, rows in scenario.state.items():
+        yield from group.row_problems(f"{path}.state.{name}", name, rows)
+    for index, name in enumerate(scenario.clear):
+        yield from group.row_problems(f"{path}.clear.{index}", name, ())
+    flags = {flag for twin in group.twins.values() for flag in twin.declaration.flags}
+    for name in scenario.flags:
+        if name not in flags:
+            yield Problem(f"{path}.flags.{name}", f"there is no flag {name!r}")
+    yield from fault_problems(f"{path}.faults", scenario.faults, tools)
+    yield from expectation_problems(f"{path}.expect", scenario.expect, tools)
+    for index, one in enumerate(scenario.expect):
+        yield from _state_problems(f"{path}.expect.{index}", one, group)
+    if scenario.approvals is not UNSET:
+        yield from _approval_problems(f"{path}.approvals", scenario.approvals, group)
+
+
+def _state_problems(path: str, one: AnyExpectation, group: TwinGroup) -> Iterator[Problem]:
+    if isinstance(one, StateIs) and one.that:
+        try:
+            compile_expression(one.that, variables=STATE_VARIABLES, functions=FUNCTIONS)
+        except ExpressionInvalid as error:
+            yield Problem(f"{path}.that", str(error))
+    names: tuple[str, ...] = ()
+    if isinstance(one, StateIs) and one.entity:
+        names = (one.entity,)
+    elif isinstance(one, StateUnchanged):
+        names = (*one.entities, *one.except_)
+    for name in names:
+        try:
+            if name != FLAGS:
+                group.entity(name)
+        except NoSuchEntity as error:
+            yield Problem(path, str(error))
+
+
+def _approval_problems(
+    path: str, rules: tuple[ApprovalRule, ...], group: TwinGroup
+) -> Iterator[Problem]:
+    for index, rule in enumerate(rules):
+        if rule.tool != "*" and rule.tool not in group.tools:
+            yield Problem(f"{path}.{index}.tool", f"there is no tool {rule.tool!r}")
+
+
+def _case(suite: Suite, scenario: Scenario) -> Case:
+    defaults = suite.defaults
+    now = scenario.now or defaults.now
+    return Case(
+        id=scenario.id,
+        title=scenario.title or scenario.id,
+        severity=_given(scenario.severity, defaults.severity),
+        input=scenario.input,
+        messages=scenario.messages,
+        beginning=Beginning(
+            rows=scenario.state,
+            clear=scenario.clear,
+            flags=scenario.flags,
+            now_ns=timeline.start_ns(now) if now else None,
+        ),
+        permissions=_given(scenario.permissions, defaults.permissions),
+        faults=scenario.faults,
+        approvals=_given(scenario.approvals, defaults.approvals),
+        seed=_given(scenario.seed, drawn_seed(suite.seed, scenario.id)),
+        expect=identified(scenario.expect),
+    )
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is UNSET else value
