@@ -1,10 +1,13 @@
 """Parse, coerce, compare and walk JSON-like values. The dialects share what stands here.
 
 Rules
-1. Nothing here knows a dialect; a rule that needs an attribute's name belongs to the dialect's file.
+1. Nothing here knows a dialect; a rule that needs an attribute's name belongs to the dialect's
+   file.
 2. A value that cannot be coerced is None with a state, never an exception and never a guess.
-3. JSON in a string is parsed at most three times deep; broken JSON is kept as text and never closed.
-4. Two values are equal when their canonical texts are: key order is nothing, 1 equals 1.0, true is not 1.
+3. JSON in a string is parsed at most three times deep; broken JSON is kept as text and never
+   closed.
+4. Two values are equal when their canonical texts are: key order is nothing, 1 equals 1.0, true is
+   not 1.
 
 Source of the rules: the coercion table of docs/specs/trace.md, "Values".
 """
@@ -71,7 +74,7 @@ def name(value: Any) -> str | None:
 
 
 def integer(value: Any) -> int | None:
-    """A whole number from an int, an integral float, a decimal string or ``{low, high}``; else None."""
+    """A whole number from an int, an integral float, its text or ``{low, high}``; else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -158,8 +161,9 @@ def first_integer(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | N
 def parse(value: Any) -> Parsed:
     """What a content value says, and its state.
 
-    A string whose first character opens an object, a list or a string is read as JSON, then as a Python
-    literal; any other string is itself. Broken JSON comes back as text, state truncated or invalid_json.
+    A string whose first character opens an object, a list or a string is read as JSON, then as a
+    Python literal; any other string is itself. Broken JSON comes back as text, state truncated or
+    invalid_json.
     """
     if value is None:
         return None, "null"
@@ -223,7 +227,7 @@ def _literal(text: str) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """A text that is equal for equal JSON values (rule 4); a string that holds JSON is that JSON."""
+    """A text equal for equal JSON values (rule 4); a string that holds JSON is that JSON."""
     parsed, _ = parse(value)
     return json.dumps(_plain(parsed), sort_keys=True, ensure_ascii=False, default=str)
 
@@ -241,7 +245,8 @@ def _plain(value: Any) -> Any:
 def slots(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """Flattened lists regrouped: ``prefix + "3.a.b"`` gives ``{"a.b": value}`` as item 3.
 
-    In the order of the numbers; gaps are closed; at most 10,000 items; a key without number is left out.
+    In the order of the numbers; gaps are closed; at most 10,000 items; a key without number is left
+    out.
     """
     found: dict[int, dict[str, Any]] = {}
     start = len(prefix)

@@ -1,10 +1,11 @@
 """Fragments of one span become one node, whatever their number, order or repetition.
 
 Rules
-1. The same fragment twice is one. Two versions of a span: the ended, then the later, then the richer wins,
-   and takes from the other what it lacks.
+1. The same fragment twice is one. Two versions of a span: the ended, then the later, then the
+   richer wins, and takes from the other what it lacks.
 2. One id with another name and another start is another span: both are kept, the second as ``…~1``.
-3. Log records come after their span and fill only what it leaves open; messages in order of time, role, text.
+3. Log records come after their span and fill only what it leaves open; messages in order of time,
+   role, text.
 4. Records whose span never came are a model call of their own: nothing is dropped.
 """
 
@@ -22,7 +23,7 @@ _CALLS = ("tool_call",)
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """One span with its log records. ``calls`` it asked for and ``answers`` it was shown, in order."""
+    """One span with its log records, the ``calls`` it asked for, the ``answers`` it was shown."""
 
     key: str
     fragment: Fragment
@@ -100,7 +101,12 @@ def _merged(versions: list[Fragment]) -> Fragment:
     encoded = {msgspec.json.encode(version): version for version in versions}
     best = sorted(
         encoded,
-        key=lambda text: (encoded[text].end_ns, len(encoded[text].reading.attributes), len(text), text),
+        key=lambda text: (
+            encoded[text].end_ns,
+            len(encoded[text].reading.attributes),
+            len(text),
+            text,
+        ),
         reverse=True,
     )
     ordered = [encoded[text] for text in best]

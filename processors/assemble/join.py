@@ -2,9 +2,10 @@
 
 Rules
 1. An id on both sides joins; among several askers the last before the execution, each used once.
-2. Without an id: same agent, name and arguments; then name and arguments; then same agent and name; then
-   name: in order of start. Identical parallel calls pair in order; no id is claimed by that.
-3. A request that nothing executed but that a later input answers *was executed*: source ``messages``.
+2. Without an id: same agent, name and arguments; then name and arguments; then same agent and name;
+   then name: in order of start. Identical parallel calls pair in order; no id is claimed by that.
+3. A request that nothing executed but that a later input answers *was executed*: source
+   ``messages``.
 4. A request that nothing executed and nothing answers is ``requested_only``.
 5. The n-th request of an id is answered by the n-th answer of that id: ids restart with every turn.
 
@@ -12,7 +13,7 @@ Source: "Joining and merging" of docs/specs/trace.md.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 
@@ -27,7 +28,7 @@ Answer = tuple[Node, Part]
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A tool call that a model asked for: the ``index``-th of ``node``. ``arguments`` are parsed."""
+    """The ``index``-th tool call that the model call ``node`` asked for; ``arguments`` parsed."""
 
     node: Node
     index: int
@@ -52,8 +53,10 @@ def join(tree: Tree) -> Joined:
     executed: dict[str, Request] = {}
     free = dict.fromkeys(range(len(requests)))
     _by_id(requests, executions, executed, free)
-    for key_of in _LADDER:
-        _by_key(requests, [n for n in executions if n.key not in executed], executed, free, key_of, tree)
+    for rung in _LADDER:
+        _by_key(
+            requests, [n for n in executions if n.key not in executed], executed, free, rung, tree
+        )
     left = _without_handoffs([requests[number] for number in free], tree)
     return Joined(executed=executed, left=tuple(left))
 
@@ -78,7 +81,11 @@ def _requests(tree: Tree) -> list[Request]:
             number = asked[part.id]
             asked[part.id] += 1
             answer = answers.get((part.id, number))
-            late = answer is not None and answer[0].start_ns >= node.start_ns and answer[0].key != node.key
+            late = (
+                answer is not None
+                and answer[0].start_ns >= node.start_ns
+                and answer[0].key != node.key
+            )
             arguments, state = parse(part.content)
             if part.content is None:
                 state = "absent"
@@ -131,26 +138,19 @@ def _before(request: Request, node: Node) -> bool:
     return request.node.start_ns <= node.start_ns + _SLACK_NS
 
 
-KeyOf = Callable[[str | None, str | None, object], Hashable]
+# Rule 2, from the surest: (same agent, same arguments); the name is always the same.
+_LADDER = ((True, True), (False, True), (True, False), (False, False))
 
 
-def _agent_name_arguments(agent: str | None, name: str | None, arguments: object) -> Hashable:
-    return agent, name, canonical(arguments)
-
-
-def _name_arguments(agent: str | None, name: str | None, arguments: object) -> Hashable:
-    return name, canonical(arguments)
-
-
-def _agent_name(agent: str | None, name: str | None, arguments: object) -> Hashable:
-    return agent, name
-
-
-def _name(agent: str | None, name: str | None, arguments: object) -> Hashable:
-    return name
-
-
-_LADDER: tuple[KeyOf, ...] = (_agent_name_arguments, _name_arguments, _agent_name, _name)
+def _key(
+    rung: tuple[bool, bool], agent: str | None, name: str | None, arguments: object
+) -> Hashable:
+    same_agent, same_arguments = rung
+    return (
+        agent if same_agent else None,
+        name,
+        canonical(arguments) if same_arguments else None,
+    )
 
 
 def _by_key(
@@ -158,7 +158,7 @@ def _by_key(
     executions: list[Node],
     executed: dict[str, Request],
     free: dict[int, None],
-    key_of: KeyOf,
+    rung: tuple[bool, bool],
     tree: Tree,
 ) -> None:
     if not executions or not free:
@@ -166,12 +166,12 @@ def _by_key(
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for number in free:
         request = requests[number]
-        waiting[key_of(request.agent, request.part.name, request.arguments)].append(number)
+        waiting[_key(rung, request.agent, request.part.name, request.arguments)].append(number)
     for node in executions:
         tool = node.reading.tool
         if tool is None:
             continue
-        queue = waiting.get(key_of(agent_key(tree, node.key), tool.name, tool.arguments))
+        queue = waiting.get(_key(rung, agent_key(tree, node.key), tool.name, tool.arguments))
         if queue and _before(requests[queue[0]], node):
             number = queue.popleft()
             executed[node.key] = requests[number]

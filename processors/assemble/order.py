@@ -1,9 +1,10 @@
 """The order of the steps of a run: causes before effects, then by start, then by id.
 
 Rules
-1. A parent comes before its child, a request before its execution, an execution before the input that
-   shows its result.
-2. Among steps that nothing orders, the earlier start, then the smaller id. A ring is broken at its earliest.
+1. A parent comes before its child, a request before its execution, an execution before the input
+   that shows its result.
+2. Among steps that nothing orders, the earlier start, then the smaller id. A ring is broken at its
+   earliest.
 """
 
 import heapq
@@ -14,7 +15,7 @@ from processors.model.step import Step
 
 
 def ordered(steps: Iterable[Step], edges: Iterable[tuple[str, str]]) -> tuple[Step, ...]:
-    """The steps in order; ``edges`` are pairs of step ids (cause, effect) beside parents and requests."""
+    """The steps in order; ``edges``: further pairs of step ids (cause, effect)."""
     by_id = {step.step_id: step for step in steps}
     after: dict[str, list[str]] = defaultdict(list)
     waits: dict[str, int] = dict.fromkeys(by_id, 0)

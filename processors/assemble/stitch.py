@@ -3,8 +3,8 @@
 Rules
 1. Only traces of one service are stitched; a single trace is always one run.
 2. A span link between two traces makes them one run.
-3. A tool-call id that a trace asked for and a later trace is shown answered makes them one run, unless the
-   later trace asked for that id itself. Ids too short to be unique say nothing.
+3. A tool-call id that a trace asked for and a later trace is shown answered makes them one run,
+   unless the later trace asked for that id itself. Ids too short to be unique say nothing.
 4. The same response id in two calls that overlap in time is one call seen twice: one run.
 
 Left to the next step: conversation ids within the idle window, log-only sources.
@@ -34,7 +34,9 @@ def runs(nodes: list[Node]) -> list[list[Node]]:
 def _edges(nodes: list[Node]) -> Iterator[tuple[str, str]]:
     services: dict[str, str | None] = {}
     for node in nodes:
-        services[node.fragment.trace_id] = services.get(node.fragment.trace_id) or node.fragment.service.name
+        services[node.fragment.trace_id] = (
+            services.get(node.fragment.trace_id) or node.fragment.service.name
+        )
     for left, right in (*_links(nodes, services.keys()), *_shown(nodes), *_seen_twice(nodes)):
         if left != right and services[left] == services[right]:
             yield left, right
@@ -49,7 +51,7 @@ def _links(nodes: list[Node], known: Iterable[str]) -> Iterator[tuple[str, str]]
 
 
 def _shown(nodes: list[Node]) -> Iterator[tuple[str, str]]:
-    """(trace that asked, trace that is shown the answer) by tool-call id, the latest asker first."""
+    """(trace that asked last, trace that is shown the answer) by tool-call id."""
     asked: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for call in node.calls:

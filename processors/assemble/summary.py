@@ -1,9 +1,10 @@
 """What a run adds up to: tokens, the final answer, the conversation.
 
 Rules
-1. Tokens are those of the model calls; a sum that an agent reports counts only where nothing below it has any.
-2. The final answer is the last text of the outermost agent that says one, else that of the last model call
-   that answered with text and asked for no tool.
+1. Tokens are those of the model calls; a sum that an agent reports counts only where nothing below
+   it has any.
+2. The final answer is the last text of the outermost agent that says one, else that of the last
+   model call that answered with text and asked for no tool.
 3. The conversation is the first that a step names.
 """
 
@@ -37,10 +38,12 @@ def _sum(usages: Iterable[Usage | None]) -> Usage | None:
     if not known:
         return None
     counts = {
-        field: sum(values) if (values := [v for u in known if (v := getattr(u, field)) is not None]) else None
+        field: sum(values)
+        if (values := [v for u in known if (v := getattr(u, field)) is not None])
+        else None
         for field in _FIELDS
     }
-    return Usage(**counts)
+    return Usage(**counts, scope="own")
 
 
 def final_output(steps: Sequence[Step]) -> str | None:
@@ -52,12 +55,16 @@ def final_output(steps: Sequence[Step]) -> str | None:
         for step in steps
         if step.kind == "agent" and step.messages_out and not _below(step, agents, parents)
     ]
-    for step in sorted(outer, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True):
+    for step in sorted(
+        outer, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True
+    ):
         text = _answer(step.messages_out or ())
         if text:
             return text
     calls = [step for step in steps if step.kind == "model_call" and step.messages_out]
-    for step in sorted(calls, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True):
+    for step in sorted(
+        calls, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True
+    ):
         text = _answer(step.messages_out or ())
         if text:
             return text

@@ -1,11 +1,13 @@
 """The tool of a tool-call step: what ran, filled from what was asked for and what was shown.
 
 Rules
-1. What ran is what the execution says; the request only fills what the execution does not hold whole.
+1. What ran is what the execution says; the request only fills what the execution does not hold
+   whole.
 2. A bare text that is the single argument of the request is that argument, named.
-3. A value filled in from another span has the content state ``recovered``; a missing one ``absent``.
-4. A result that is an error is an error, ``inferred``: an object whose first key is ``error``, or a text that
-   starts as errors start. A text that merely mentions one is not.
+3. A value filled in from another span has the content state ``recovered``; a missing one
+   ``absent``.
+4. A result that is an error is an error, ``inferred``: an object whose first key is ``error``, or a
+   text that starts as errors start. A text that merely mentions one is not.
 """
 
 import re
@@ -20,14 +22,15 @@ from processors.value import canonical, parse
 
 _WHOLE = ("captured", "repr", "empty", "null", "recovered")
 _ERROR_TEXT = re.compile(
-    r"\s*(?:error\b|an error occurred\b|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Failure)\b\s*(?:[:(]|$))",
+    r"\s*(?:error\b|an error occurred\b"
+    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout|Failure)\b\s*(?:[:(]|$))",
     re.IGNORECASE,
 )
 States = dict[str, ContentState]
 
 
 def executed_tool(tool: Tool, states: States, request: Request | None) -> tuple[Tool, States]:
-    """The tool of an execution span, filled from its request and the answer that was shown for it."""
+    """The tool of an execution span, filled from its request and the answer shown for it."""
     states = {key: states.get(key, "absent") for key in ("arguments", "result")}
     arguments, states["arguments"] = _arguments(tool.arguments, states["arguments"], request)
     result, states["result"] = _result(tool.result, states["result"], request)
@@ -88,7 +91,9 @@ def _message(value: Any) -> str:
     return value if isinstance(value, str) else canonical(value)
 
 
-def _arguments(value: Any, state: ContentState, request: Request | None) -> tuple[Any, ContentState]:
+def _arguments(
+    value: Any, state: ContentState, request: Request | None
+) -> tuple[Any, ContentState]:
     if request is None or request.state not in _WHOLE:
         return value, state
     asked = request.arguments

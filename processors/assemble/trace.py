@@ -1,18 +1,21 @@
 """Fragments of spans and records become agent traces: the last look before anything is judged.
 
 Rules
-1. The result depends on the set of fragments alone: not on order, repetition or how they were batched.
+1. The result depends on the set of fragments alone: not on order, repetition or how they were
+   batched.
 2. Every span stands in some step's ``sources``; a span that nobody understands is a step ``other``.
 3. Spans whose parent never came hang below a synthetic root where the trace has none of its own
    (completeness ``missing_root``), else they are ``orphans``.
 4. A step's agent is its own, else that of the nearest agent above.
 
-``gather`` makes nodes, ``stitch`` runs, ``tree`` parents and merges, ``join`` tool calls, ``order`` the order,
-``summary`` the totals.
+``gather`` makes nodes, ``stitch`` runs, ``tree`` parents and merges, ``join`` tool calls, ``order``
+the order, ``summary`` the totals.
 """
 
 from collections import Counter
 from collections.abc import Iterable
+
+import msgspec
 
 from processors.assemble.gather import Node, gather
 from processors.assemble.join import Joined, Request, join
@@ -23,17 +26,18 @@ from processors.assemble.tools import differs, executed_tool, judged, requested_
 from processors.assemble.tree import Tree, build_tree
 from processors.model.fragment import Fragment
 from processors.model.message import text_of
-from processors.model.names import Completeness, ContentState
+from processors.model.names import Completeness, ContentState, StepStatus
 from processors.model.step import Agent, Source, Step, StepError, Tool
 from processors.model.trace import AgentTrace, Service, TraceWarning
 
+_SKEW_NS = 300_000_000_000
 
-def assemble(
-    fragments: Iterable[Fragment], *, project: str, now_ns: int
-) -> tuple[AgentTrace, ...]:
+
+def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tuple[AgentTrace, ...]:
     """One trace for each run that the fragments tell of, in order of start.
 
-    ``now_ns`` is the time of assembly; a span that has not ended by then leaves its trace ``open``.
+    ``now_ns`` is the time of assembly: a span that starts well after it is warned of
+    (``clock_skew``).
     """
     return tuple(_trace(nodes, project, now_ns) for nodes in runs(gather(fragments)))
 
@@ -50,9 +54,10 @@ def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:
         steps.append(step)
         if request.answer is not None:
             edges.append((step.step_id, request.answer[0].key))
+    warnings += _skewed(nodes, now_ns)
     completeness, root = _completeness(tree, nodes, steps)
     if root is not None:
-        steps = [root, *(_below(root, step, tree) for step in steps)]
+        steps = [root, *(_below(root, step) for step in steps)]
     sorted_steps = ordered(steps, edges)
     trace_ids = tuple(dict.fromkeys(node.fragment.trace_id for node in nodes))
     return AgentTrace(
@@ -120,16 +125,20 @@ def _output(node: Node) -> object:
 def _message_states(node: Node) -> dict[str, ContentState]:
     reading = node.reading
     states: dict[str, ContentState] = {}
-    for field, value in (("messages_in", reading.messages_in), ("messages_out", reading.messages_out)):
+    for field, value in (
+        ("messages_in", reading.messages_in),
+        ("messages_out", reading.messages_out),
+    ):
         states[field] = reading.content_state.get(field, "captured" if value else "absent")
     return states
 
 
 def _requested_step(tree: Tree, request: Request, agents: dict[str, Agent]) -> Step:
-    """The step of a call that only messages tell of (executed when answered, else requested only)."""
+    """The step of a call that only messages tell of: executed when answered."""
     node = request.node
     tool, states = requested_tool(request)
-    status, error = "requested_only", None
+    status: StepStatus = "requested_only"
+    error: StepError | None = None
     end_ns = node.end_ns
     if request.answer is not None:
         status, error = judged("unset", None, tool.result)
@@ -175,7 +184,11 @@ def _agents(tree: Tree) -> dict[str, Agent]:
             found[key] = own
             continue
         above = next(
-            (a.reading.agent for a in tree.ancestors(key) if a.reading.kind == "agent" and a.reading.agent),
+            (
+                a.reading.agent
+                for a in tree.ancestors(key)
+                if a.reading.kind == "agent" and a.reading.agent
+            ),
             None,
         )
         if above or own:
@@ -190,9 +203,7 @@ def _completeness(
     still_open = any(node.fragment.end_ns == 0 and not node.log_only for node in nodes)
     if not tree.orphans:
         return ("open" if still_open else "complete"), None
-    rooted = any(
-        tree.parent(key) is None and key not in tree.orphans for key in tree.nodes
-    )
+    rooted = any(tree.parent(key) is None and key not in tree.orphans for key in tree.nodes)
     if rooted:
         return "orphans", None
     return "missing_root", _synthetic_root(nodes, steps)
@@ -209,12 +220,15 @@ def _synthetic_root(nodes: list[Node], steps: list[Step]) -> Step:
     )
 
 
-def _below(root: Step, step: Step, tree: Tree) -> Step:
+def _below(root: Step, step: Step) -> Step:
     if step.parent_step_id is not None:
         return step
-    from msgspec.structs import replace
+    return msgspec.structs.replace(step, parent_step_id=root.step_id)
 
-    return replace(step, parent_step_id=root.step_id)
+
+def _skewed(nodes: list[Node], now_ns: int) -> list[TraceWarning]:
+    ahead = [node.key for node in nodes if node.start_ns > now_ns + _SKEW_NS]
+    return [TraceWarning(code="clock_skew", detail=key) for key in ahead]
 
 
 def _conversation(nodes: list[Node]) -> str | None:

@@ -1,12 +1,14 @@
 """Where each node hangs, and which nodes are one and the same thing reported twice.
 
 Rules
-1. A parent is the span named as such; through a merged node it is what that node became. Cycles are cut.
-2. A model call with the response id of another that overlaps it is that call; so is one right inside another
-   when their models and token counts do not disagree.
-3. A model call around several model calls, or around one it disagrees with, is a wrapper, kind ``other``.
-4. Tool calls of one call id that overlap are one; so is one inside another of the same name whose id and
-   arguments do not disagree. The outermost gives the place, failures bubble up.
+1. A parent is the span named as such; through a merged node it is what that node became. Cycles are
+   cut.
+2. A model call with the response id of another that overlaps it is that call; so is one right
+   inside another when their models and token counts do not disagree.
+3. A model call around several model calls, or around one it disagrees with, is a wrapper, kind
+   ``other``.
+4. Tool calls of one call id that overlap are one; so is one inside another of the same name whose
+   id and arguments do not disagree. The outermost gives the place, failures bubble up.
 5. Fields of merged nodes come from the newest dialect first.
 
 Source: "Joining and merging" of docs/specs/trace.md.
@@ -92,7 +94,7 @@ class Tree:
             above = self.parent(above)
 
     def merge(self, keys: list[str]) -> str:
-        """Several nodes become one: the place of the outermost, the fields of the newest dialect."""
+        """Several nodes become one: the outermost's place, the newest dialect's fields."""
         nodes = [self.nodes[key] for key in keys]
         outer = self._outermost(nodes)
         self.nodes[outer.key] = _union(outer, sorted(nodes, key=_precedence))
@@ -104,7 +106,7 @@ class Tree:
         return outer.key
 
     def _outermost(self, nodes: list[Node]) -> Node:
-        """The ancestor of the others, else the one that hangs below something, else the earliest."""
+        """The ancestor of the others, else one that hangs below something, else the earliest."""
         group = {node.key for node in nodes}
 
         def place(node: Node) -> tuple[bool, bool, int, int, str]:
@@ -172,7 +174,9 @@ def _agree(outer: Reading, inner: Reading) -> bool:
     if None not in ids and ids[0] != ids[1]:
         return False
     names = [{m.request_model, m.response_model} - {None} for m in (left, right)]
-    return not all(names) or any(a.startswith(b) or b.startswith(a) for a in names[0] for b in names[1] if a and b)
+    return not all(names) or any(
+        a.startswith(b) or b.startswith(a) for a in names[0] for b in names[1] if a and b
+    )
 
 
 def _wrapper(node: Node) -> Node:
@@ -195,7 +199,9 @@ def _merge_tools(tree: Tree) -> None:
     for node in sorted(tree.nodes.values(), key=lambda node: (-node.start_ns, node.key)):
         if node.key in tree.nodes and node.reading.kind == "tool_call":
             outer = _around(tree, node, "tool_call")
-            if outer is not None and _same_tool(outer.reading.tool, tree.nodes[node.key].reading.tool):
+            if outer is not None and _same_tool(
+                outer.reading.tool, tree.nodes[node.key].reading.tool
+            ):
                 tree.merge([outer.key, node.key])
 
 
@@ -232,7 +238,10 @@ def _union(outer: Node, ranked: list[Node]) -> Node:
     return msgspec.structs.replace(
         outer,
         fragment=fragment,
-        sources=(*outer.sources, *(s for node in ranked if node is not outer for s in node.sources)),
+        sources=(
+            *outer.sources,
+            *(s for node in ranked if node is not outer for s in node.sources),
+        ),
         calls=said.calls,
         answers=shown.answers,
         log_only=all(node.log_only for node in ranked),

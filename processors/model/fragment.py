@@ -1,8 +1,10 @@
-"""Fragment: what one span or log record says, in our words. ``normalise`` makes it, ``assemble`` joins it.
+"""Fragment: what one span or log record says, in our words, from ``normalise`` to ``assemble``.
 
 Rules
-1. A Reading is what one dialect found; None means "does not say". A Fragment is the union of readings.
-2. A Fragment of a log record has the ids of its span and only fills what the span's own leaves open.
+1. A Reading is what one dialect found; None means "does not say". A Fragment is the union of
+   readings.
+2. A Fragment of a log record has the ids of its span and only fills what the span's own leaves
+   open.
 3. Nothing here depends on another span: what needs two spans is a join and belongs to ``assemble``.
 """
 

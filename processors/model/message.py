@@ -1,13 +1,15 @@
 """Messages to and from models, read from every JSON shape they are written in.
 
 Rules
-1. One vocabulary out: text, tool_call, tool_call_response, reasoning, else generic with the whole object.
-2. A part's arguments and response stay as written (a JSON string stays a string): who needs them parses.
+1. One vocabulary out: text, tool_call, tool_call_response, reasoning, else generic with the whole
+   object.
+2. A part's arguments and response stay as written (a JSON string stays a string): who needs them
+   parses.
 3. A value that is no list of messages is None, so that it can be kept elsewhere and is never lost.
 4. A message that holds only tool responses has the role ``tool``, whatever the emitter wrote.
 
-Shapes: GenAI semantic conventions (``parts``), OpenAI chat and Responses items, Anthropic and Bedrock content
-blocks, LangChain dumps (``{"type": "ai", "data"}`` and ``{"lc": 1, "kwargs"}``).
+Shapes: GenAI semantic conventions (``parts``), OpenAI chat and Responses items, Anthropic and
+Bedrock content blocks, LangChain dumps (``{"type": "ai", "data"}`` and ``{"lc": 1, "kwargs"}``).
 """
 
 from typing import Any
@@ -29,7 +31,13 @@ _ROLES = {
 _TEXTS = {"text", "input_text", "output_text", "refusal"}
 _CALLS = {"tool_call", "tool_use", "function_call", "toolUse", "mcp_call"}
 _RESPONSES = {
-    *("tool_call_response", "tool_result", "function_call_output", "toolResult", "function_response"),
+    *(
+        "tool_call_response",
+        "tool_result",
+        "function_call_output",
+        "toolResult",
+        "function_response",
+    ),
 }
 _SERVER_CALLS = {"server_tool_call", "server_tool_use"}
 _SERVER_RESPONSES = {"server_tool_call_response"}
@@ -38,7 +46,7 @@ Node = dict[str, Any]
 
 
 def messages(value: Any, role: str = "user") -> tuple[Message, ...] | None:
-    """The messages of a parsed JSON value: a list of message objects, one object, or None if it is neither.
+    """The messages of a parsed JSON value, a list of objects or one; None if it is neither.
 
     ``role`` is that of a message which names none.
     """
@@ -86,7 +94,7 @@ def call_part(call: Any) -> Part:
 
 
 def tool_message(value: Any) -> tuple[Any, str | None, bool] | None:
-    """(content, call id, failed) of a tool's answer dumped as a message object; None for anything else."""
+    """(content, call id, failed) of a tool's answer dumped as a message; None for anything else."""
     if not isinstance(value, dict):
         return None
     node, _ = _unwrapped(value)
@@ -164,11 +172,28 @@ def _blocks(item: Any) -> tuple[Part, ...]:
     if kind in _RESPONSES:
         return (_response(node),)
     if kind in _SERVER_CALLS:
-        return (Part(type="server_tool_call", id=_id(node, "id"), name=_text(node.get("name")), content=node.get("server_tool_call", node.get("input"))),)
+        return (
+            Part(
+                type="server_tool_call",
+                id=_id(node, "id"),
+                name=_text(node.get("name")),
+                content=node.get("server_tool_call", node.get("input")),
+            ),
+        )
     if kind in _SERVER_RESPONSES:
-        return (Part(type="server_tool_call_response", id=_id(node, "id"), content=node.get("server_tool_call_response")),)
+        return (
+            Part(
+                type="server_tool_call_response",
+                id=_id(node, "id"),
+                content=node.get("server_tool_call_response"),
+            ),
+        )
     if kind in _REASONING:
-        return (Part(type="reasoning", content=_present(node, "content", "thinking", "text", "summary")),)
+        return (
+            Part(
+                type="reasoning", content=_present(node, "content", "thinking", "text", "summary")
+            ),
+        )
     return (Part(type="generic", content=item),)
 
 
@@ -195,7 +220,9 @@ def _joined(content: Any) -> Any:
     """One text block alone is its text; anything else stays as it is."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         block = content[0]
-        if block.keys() <= {"type", "text", "annotations", "id"} and isinstance(block.get("text"), str):
+        if block.keys() <= {"type", "text", "annotations", "id"} and isinstance(
+            block.get("text"), str
+        ):
             return block["text"]
         if block.keys() == {"json"}:
             return block["json"]

@@ -10,7 +10,7 @@ Source: microsoft/agent-framework python/packages/core/agent_framework/observabi
 
 from processors.model.fragment import RANK_DISCRIMINATOR, RANK_NOISE, RANK_NONE, Reading
 from processors.model.names import StepKind
-from processors.model.span import LogRecord, Span
+from processors.model.span import Span
 from processors.value import name
 
 DIALECT = "agent_framework"
@@ -44,8 +44,3 @@ def read_span(span: Span) -> Reading | None:
         output=span.attributes.get("executor.output"),
         attributes={"executor.id": executor} if executor else {},
     )
-
-
-def read_log(record: LogRecord) -> Reading | None:
-    """Its log records are those of the legacy conventions, read by their own dialect."""
-    return None

@@ -1,11 +1,14 @@
-"""Which dialects a span speaks, and the union of what they say: one Fragment for each span and record.
+"""Which dialects a span speaks, and the union of what they say as one Fragment.
 
 Rules
-1. Every span gives a fragment; one that no dialect knows is kind ``other``. Nothing is dropped here.
+1. Every span gives a fragment; one that no dialect knows is kind ``other``. Nothing is dropped
+   here.
 2. The kind is that of the strongest evidence (``rank``); at equal rank the earlier dialect's.
-3. A field comes from the first dialect that says it: newest conventions, their legacy, OpenInference,
-   OpenLLMetry. A tool's content comes first from the dialect that unwraps its framework's dumps.
-4. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is removed: an emitter cannot speak for us.
+3. A field comes from the first dialect that says it: newest conventions, their legacy,
+   OpenInference, OpenLLMetry. A tool's content comes first from the dialect that unwraps its
+   framework's dumps.
+4. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is removed: an emitter cannot speak for
+   us.
 5. Status: what a dialect decided, then errors, then the protocol's OK; unset is never made ok.
 
 Source: the detection order and outcome precedence of docs/specs/trace.md.

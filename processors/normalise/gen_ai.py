@@ -2,11 +2,13 @@
 
 Rules
 1. ``gen_ai.operation.name`` decides the kind; a span without it is judged by what else it carries.
-2. A request model alone makes no model call, a finish reason never says whether tools were asked for.
+2. A request model alone makes no model call, a finish reason never says whether tools were asked
+   for.
 3. An agent's usage is a sum over its calls (scope ``aggregated``), never added to theirs.
 4. Each ``any``-typed attribute may be structured or a JSON string.
 
-Source: semantic-conventions-genai docs/gen-ai/gen-ai-{spans,agent-spans,events}.md; key ladders: FIELDS.
+Source: semantic-conventions-genai docs/gen-ai/gen-ai-{spans,agent-spans,events}.md; key ladders:
+FIELDS.
 """
 
 from collections.abc import Mapping
@@ -175,7 +177,9 @@ def _kind_by_evidence(
     named = first_name(attributes, FIELDS["tool.name"])
     if span_name.startswith("execute_tool ") or (named and first(attributes, call) is not None):
         return "tool_call", RANK_TOOL, None
-    model = first_name(attributes, (*FIELDS["model.response_model"], *FIELDS["model.request_model"]))
+    model = first_name(
+        attributes, (*FIELDS["model.response_model"], *FIELDS["model.request_model"])
+    )
     answered = first(attributes, (*FIELDS["usage.output"], *FIELDS["messages_out"]))
     if model and answered is not None and (client or attributes.get("gen_ai.response.id")):
         return "model_call", RANK_MODEL, None

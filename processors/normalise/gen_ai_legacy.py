@@ -1,10 +1,12 @@
-"""OpenTelemetry GenAI conventions up to 1.36: one event per message, on the span or as a log record.
+"""OpenTelemetry GenAI conventions up to 1.36: one event or log record per message.
 
 Rules
-1. The order of messages is time, then role (system, user, assistant, tool), then text: never arrival.
+1. The order of messages is time, then role (system, user, assistant, tool), then text: never
+   arrival.
 2. Events repeat the whole history on every call; they make messages, never steps.
 3. On a tool's span the tool message is what it was given and the choice what it gave back.
-4. Content switched off leaves events without bodies: ids still count, the content state is ``absent``.
+4. Content switched off leaves events without bodies: ids still count, the content state is
+   ``absent``.
 
 Source: semantic-conventions v1.36 docs/gen-ai/gen-ai-events.md; v1.27 for ``gen_ai.content.*``.
 """
@@ -47,7 +49,7 @@ PREFIXES: tuple[str, ...] = ()
 
 
 def read_span(span: Span) -> Reading | None:
-    """What the span's own attributes and its message events say; None when nothing of these is there."""
+    """What the span's own attributes and message events say; None when there are none."""
     attributes = span.attributes
     state: dict[str, ContentState] = {}
     events = [event for event in span.events if event.name in EVENTS]
@@ -197,4 +199,8 @@ def _usage(attributes: Mapping[str, Any]) -> Usage | None:
         field: first_integer(attributes, FIELDS[f"usage.{field}"])
         for field in ("input", "output", "reasoning")
     }
-    return Usage(**counts) if any(count is not None for count in counts.values()) else None
+    return (
+        Usage(**counts, scope="own")
+        if any(count is not None for count in counts.values())
+        else None
+    )

@@ -2,7 +2,8 @@
 
 Rules
 1. ``input.value`` holds a tool's arguments; ``tool.parameters`` only where it is no JSON schema.
-2. A TOOL span named "handoff to X" is a handoff: input is the agent that gives, output the one that takes.
+2. A TOOL span named "handoff to X" is a handoff: input is the agent that gives, output the one that
+   takes.
 3. A CHAIN is glue, unless its own metadata names it as the agent.
 4. A tool result dumped as a message is unwrapped; the call id inside it is the tool call's.
 5. The response id stands only in ``output.value``: read from there, never guessed.
@@ -16,7 +17,7 @@ from typing import Any
 from processors.model.fragment import RANK_DISCRIMINATOR, RANK_HANDOFF, RANK_NONE, Reading
 from processors.model.message import tool_message
 from processors.model.names import ContentState, StepKind, StepStatus
-from processors.model.span import LogRecord, Span
+from processors.model.span import Span
 from processors.model.step import Agent, Message, Model, Part, Tool, Usage
 from processors.value import first_integer, first_name, looks_like_schema, name, parse, slots
 
@@ -97,11 +98,6 @@ def read_span(span: Span) -> Reading | None:
     )
 
 
-def read_log(record: LogRecord) -> Reading | None:
-    """OpenInference writes no log records."""
-    return None
-
-
 def _speaks(attributes: Mapping[str, Any]) -> bool:
     return any(
         key in attributes for key in ("llm.model_name", "llm.token_count.prompt", "session.id")
@@ -145,7 +141,9 @@ def _conversation(attributes: Mapping[str, Any], metadata: Mapping[str, Any]) ->
 
 
 def _model(attributes: Mapping[str, Any]) -> Model:
-    reasons, _ = parse(next((attributes[k] for k in FIELDS["model.finish_reasons"] if k in attributes), None))
+    reasons, _ = parse(
+        next((attributes[k] for k in FIELDS["model.finish_reasons"] if k in attributes), None)
+    )
     listed = reasons if isinstance(reasons, list) else [reasons]
     return Model(
         provider=first_name(attributes, FIELDS["model.provider"]),
@@ -178,7 +176,11 @@ def _usage(attributes: Mapping[str, Any]) -> Usage | None:
         field: first_integer(attributes, FIELDS[f"usage.{field}"])
         for field in ("input", "output", "cache_read", "cache_write", "reasoning")
     }
-    return None if counts["input"] is None and counts["output"] is None else Usage(**counts)
+    return (
+        None
+        if counts["input"] is None and counts["output"] is None
+        else Usage(**counts, scope="own")
+    )
 
 
 def _messages(attributes: Mapping[str, Any], prefix: str, role: str) -> tuple[Message, ...] | None:
@@ -222,7 +224,9 @@ def _calls(slot: Mapping[str, Any]) -> tuple[Part, ...]:
     found = tuple(_call(block) for block in slots(slot, "message.tool_calls."))
     if not found and name(slot.get("message.function_call_name")):
         arguments = slot.get("message.function_call_arguments_json")
-        call = Part(type="tool_call", name=name(slot["message.function_call_name"]), content=arguments)
+        call = Part(
+            type="tool_call", name=name(slot["message.function_call_name"]), content=arguments
+        )
         return (call,)
     return found
 
@@ -242,7 +246,9 @@ def _tool(
     result, call_id, failed = _result(attributes, state)
     tool = Tool(
         name=first_name(attributes, FIELDS["tool.name"]) or name(span_name),
-        call_id=first_name(attributes, FIELDS["tool.call_id"]) or call_id or name(attributes.get("tool.id")),
+        call_id=first_name(attributes, FIELDS["tool.call_id"])
+        or call_id
+        or name(attributes.get("tool.id")),
         arguments=_arguments(attributes, state),
         result=result,
     )
@@ -269,7 +275,9 @@ def _unwrapped(arguments: Any) -> Any:
     """``{"args": [], "kwargs": {…}}`` and ``{"kwargs": {…}}`` are how a Python call was dumped."""
     if not isinstance(arguments, dict) or not isinstance(arguments.get("kwargs"), dict):
         return arguments
-    if arguments.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"} and not arguments.get("args"):
+    if arguments.keys() <= {"args", "kwargs", "sanitize_inputs_outputs"} and not arguments.get(
+        "args"
+    ):
         return arguments["kwargs"]
     return arguments
 

@@ -2,11 +2,13 @@
 
 Rules
 1. ``traceloop.entity.name`` names an agent only on an agent, a tool only on a tool.
-2. Dumped Python calls are unwrapped: ``{"args", "kwargs"}``, ``{"inputs"}``, ``{"input_str"}``, ``{"output"}``.
+2. Dumped Python calls are unwrapped: ``{"args", "kwargs"}``, ``{"inputs"}``, ``{"input_str"}``,
+   ``{"output"}``.
 3. ``llm.request.type`` makes a model call only of a span that has no traceloop kind.
 4. Values may be cut by the SDK on purpose: broken JSON stays text, state ``truncated``.
 
-Source: traceloop/openllmetry packages/opentelemetry-semantic-conventions-ai, packages/traceloop-sdk.
+Source: traceloop/openllmetry packages/opentelemetry-semantic-conventions-ai,
+packages/traceloop-sdk.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from typing import Any
 from processors.model.fragment import RANK_DISCRIMINATOR, RANK_HANDOFF, RANK_NONE, Reading
 from processors.model.message import call_part, parts, tool_message
 from processors.model.names import ContentState, StepKind, StepStatus
-from processors.model.span import LogRecord, Span
+from processors.model.span import Span
 from processors.model.step import Agent, Message, Part, Tool
 from processors.value import first_name, name, parse, slots
 
@@ -65,13 +67,17 @@ def read_span(span: Span) -> Reading | None:
     kind, subtype = KINDS.get(raw_kind or "", REQUESTS.get(request or "", (None, None)))
     state: dict[str, ContentState] = {}
     entity = first_name(attributes, FIELDS["entity.name"])
-    tool, status = _tool(span.name, entity, attributes, state) if kind == "tool_call" else (None, None)
+    tool, status = (
+        _tool(span.name, entity, attributes, state) if kind == "tool_call" else (None, None)
+    )
     return Reading(
         dialect=DIALECT,
         kind=kind,
         rank=_rank(kind),
         subtype=subtype,
-        agent=Agent(name=entity or name(span.name.removesuffix(".agent"))) if kind == "agent" else None,
+        agent=Agent(name=entity or name(span.name.removesuffix(".agent")))
+        if kind == "agent"
+        else None,
         messages_in=_messages(attributes, PROMPT, "user") if flattened else None,
         messages_out=_messages(attributes, COMPLETION, "assistant") if flattened else None,
         output=None if kind == "tool_call" else attributes.get("traceloop.entity.output"),
@@ -80,11 +86,6 @@ def read_span(span: Span) -> Reading | None:
         status=status,
         content_state=state,
     )
-
-
-def read_log(record: LogRecord) -> Reading | None:
-    """OpenLLMetry's event mode writes the records of the conventions, read by their own dialect."""
-    return None
 
 
 def _rank(kind: StepKind | None) -> int:

@@ -40,8 +40,8 @@ def command() -> None:
 def normalise(paths: Sequence[str], config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
     """Turn captured OTLP requests into agent traces.
 
-    PATH is a request (NNNN.traces.binpb, NNNN.logs.json, …) or a folder of them; of one stem the .binpb is
-    read. Each trace is printed with the PATH it came from as `capture`.
+    PATH is a request (NNNN.traces.binpb, NNNN.logs.json, …) or a folder of them; of one stem the
+    .binpb is read. Each trace is printed with the PATH it came from as `capture`.
 
     \b
     Example:

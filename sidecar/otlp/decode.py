@@ -1,8 +1,9 @@
-"""An OTLP request becomes plain telemetry (``processors.model.span.Batch``), protobuf or JSON alike.
+"""An OTLP request, protobuf or JSON, becomes plain telemetry (``model.span.Batch``).
 
 Rules
 1. One bad item never loses the others: it is counted in ``Batch.rejected`` and the rest is kept.
-2. Ids become lower-case hex, times integers, bytes ``{"$b64": ...}``, an AnyValue with nothing set None.
+2. Ids become lower-case hex, times integers, bytes ``{"$b64": ...}``, an AnyValue with nothing set
+   None.
 3. A double that is not finite has no JSON value: its key stays with None.
 4. ``json_format`` is never used (100 times slower than reading the messages' fields).
 
@@ -137,9 +138,7 @@ def _record(item: Any, scope: Scope, resource: Attributes) -> LogRecord:
 
 
 def _scope(scope: Any) -> Scope:
-    return Scope(
-        name=scope.name, version=scope.version, attributes=_attributes(scope.attributes)
-    )
+    return Scope(name=scope.name, version=scope.version, attributes=_attributes(scope.attributes))
 
 
 def _attributes(items: Any) -> Attributes:
