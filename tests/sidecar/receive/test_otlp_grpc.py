@@ -1,4 +1,4 @@
-"""OTLP/gRPC as a sender meets it, with real channels; and the real SDK exporters over both wires."""
+"""OTLP/gRPC as a sender meets it, with real channels; and the SDK's exporters over both wires."""
 
 import asyncio
 
