@@ -30,7 +30,6 @@ class Act(Struct, frozen=True, kw_only=True):
     """One scene of the demo: what happened, in plain sentences, the facts, and the ids."""
 
     name: str
-    title: str
     story: tuple[str, ...]
     checks: tuple[Check, ...]
     ids: Ids = Ids()

@@ -15,8 +15,10 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -25,6 +27,7 @@ from sidecar.errors import SidecarError
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def python(module: str, *arguments: str) -> list[str]:
@@ -33,17 +36,25 @@ def python(module: str, *arguments: str) -> list[str]:
 
 
 class Service:
-    """A child that serves until it is ended; its stderr goes to ``log``."""
+    """A child; its stderr goes to ``log``, and ``stdin`` is a file's content or nothing."""
 
     def __init__(
-        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> None:
         self.name = name
         self._log = log
-        with log.open("wb") as errors:
+        with log.open("wb") as errors, tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=dict(environment),
@@ -70,6 +81,19 @@ class Service:
             do="Free the port or the folder it names, then run the demo again.",
         )
 
+    def finish(self, *, seconds: float) -> tuple[int, str]:
+        """Exit code and whole stdout of a child that ends by itself. Raises SidecarError if
+        late.
+        """
+        try:
+            output, _ = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise SidecarError(
+                f"the demo's {self.name} was not done after {seconds:.0f} s: {self.last_words()}",
+                where=str(self._log),
+            ) from None
+        return self._process.returncode, output.decode("utf-8", "replace")
+
     def last_words(self) -> str:
         """The end of the child's stderr, one line."""
         text = self._log.read_text("utf-8", "replace").strip()
@@ -78,6 +102,11 @@ class Service:
     def alive(self) -> bool:
         """Whether the child runs."""
         return self._process.poll() is None
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the child ends."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
 
     def end(self) -> None:
         """End the child and its group; safe to call twice."""
@@ -135,13 +164,34 @@ class Family:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        while self._services:
-            self._services.pop().end()
+        with _deaf():
+            while self._services:
+                self._services.pop().end()
 
     def start(
-        self, name: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        stdin: bytes = b"",
     ) -> Service:
-        """Start a service that ends with the family."""
-        service = Service(name, command, log=log, environment=environment)
+        """Start a child that ends with the family at the latest."""
+        service = Service(name, command, log=log, environment=environment, stdin=stdin)
         self._services.append(service)
         return service
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """A second Ctrl-C must not leave children behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -46,10 +46,10 @@ class Order(Struct, frozen=True, kw_only=True):
     """An order as it is placed; ``total`` is a decimal string."""
 
     order_id: str
-    customer: str
-    email: str
     item: str
     total: str
+    customer: str = "Ada"
+    email: str = "ada@customers.example"
     currency: str = "EUR"
     status: str = "delivered"
     days_since_delivery: int = 3

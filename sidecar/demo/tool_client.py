@@ -14,14 +14,12 @@ Rules
 import json
 import time
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 from msgspec import Struct
 
 from sidecar.demo.toolbox import UPSTREAM, Tool
+from sidecar.demo.wire import Answer, send
 
 RETRY_CODES = frozenset({"in_flight", "outcome_unknown"})
 RETRY_STATUSES = frozenset({0, 429, 503, 504})
@@ -34,7 +32,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     agent_key: str
     attempts: int = 5
     approval_wait_seconds: float = 120.0
-    request_timeout_seconds: float = 30.0
     pause_seconds_max: float = 2.0
 
 
@@ -45,6 +42,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     method: str
     path: str
     status: int
+    sent: Any = None
     body: Any = None
     key: str | None = None
     code: str | None = None
@@ -61,7 +59,6 @@ class ToolClient:
     def __init__(self, settings: Settings, headers: Callable[[], Mapping[str, str]]) -> None:
         self._settings = settings
         self._headers = headers
-        self._opener: OpenerDirector = build_opener(ProxyHandler({}))
         self.exchanges: list[Exchange] = []
 
     def call(self, tool: Tool, arguments: dict[str, Any], call_id: str) -> dict[str, Any]:
@@ -91,31 +88,29 @@ class ToolClient:
     def _send(
         self, tool: Tool, path: str, body: bytes | None, key: str | None, token: str | None
     ) -> tuple[Exchange, float]:
-        headers = {"Accept": "application/json", **self._headers()}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
+        headers = dict(self._headers())
         if key is not None:
             headers["Idempotency-Key"] = key
         if token is not None:
             headers["Approval-Token"] = token
-        status, answer, raw = self._http(tool.method, f"/{UPSTREAM}{path}", headers, body)
-        value = _parsed(raw)
-        problem = value if status >= 400 and isinstance(value, dict) else {}
+        answer = self._http(tool.method, f"/{UPSTREAM}{path}", headers, body)
+        problem = answer.problem
         exchange = Exchange(
             tool=tool.name,
             method=tool.method,
             path=path,
-            status=status,
-            body=value,
+            status=answer.status,
+            sent=None if body is None else json.loads(body),
+            body=answer.value,
             key=key,
             code=problem.get("code"),
-            receipt_id=answer.get("gateway-receipt"),
-            decision=answer.get("gateway-decision"),
-            replayed=answer.get("idempotent-replayed", "").lower() == "true",
+            receipt_id=answer.headers.get("gateway-receipt"),
+            decision=answer.headers.get("gateway-decision"),
+            replayed=answer.headers.get("idempotent-replayed", "").lower() == "true",
             approval_id=(problem.get("approval") or {}).get("id"),
             token=token,
         )
-        return exchange, _pause(answer.get("retry-after"))
+        return exchange, _pause(answer.headers.get("retry-after"))
 
     def _with_approval(
         self, tool: Tool, request: tuple[str, bytes | None, str | None], approval_id: str
@@ -134,33 +129,18 @@ class ToolClient:
     def _poll(self, approval_id: str) -> dict[str, Any]:
         deadline = time.monotonic() + self._settings.approval_wait_seconds
         while True:
-            status, _, raw = self._http(
-                "GET", f"/v1/approvals/{approval_id}", self._headers(), None
-            )
-            value = _parsed(raw)
-            state = value if status == 200 and isinstance(value, dict) else {}
-            pending = state.get("status") == "pending" or status in RETRY_STATUSES
+            answer = self._http("GET", f"/v1/approvals/{approval_id}", self._headers(), None)
+            state = answer.value if answer.status == 200 else {}
+            pending = state.get("status") == "pending" or answer.status in RETRY_STATUSES
             if not pending or time.monotonic() >= deadline:
                 return state
             time.sleep(min(float(state.get("poll_after_ms") or 500) / 1000, 0.5))
 
     def _http(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
-    ) -> tuple[int, dict[str, str], bytes]:
-        request = Request(self._settings.gateway_url.rstrip("/") + path, data=body, method=method)
-        request.add_header("Authorization", f"Bearer {self._settings.agent_key}")
-        for name, value in headers.items():
-            request.add_header(name, value)
-        try:
-            with self._opener.open(
-                request, timeout=self._settings.request_timeout_seconds
-            ) as response:
-                return response.status, _lower(response.headers), response.read()
-        except HTTPError as error:
-            with error:
-                return error.code, _lower(error.headers), error.read()
-        except (OSError, HTTPException) as error:
-            return 0, {}, json.dumps({"detail": f"no answer: {error}"}).encode()
+    ) -> Answer:
+        url = self._settings.gateway_url.rstrip("/") + path
+        return send(method, url, key=self._settings.agent_key, headers=headers, body=body)
 
 
 def _result(exchange: Exchange) -> dict[str, Any]:
@@ -171,16 +151,5 @@ def _result(exchange: Exchange) -> dict[str, Any]:
     return {"error": {"status": exchange.status, "code": exchange.code, "detail": detail}}
 
 
-def _parsed(raw: bytes) -> Any:
-    try:
-        return json.loads(raw)
-    except ValueError:
-        return raw.decode("utf-8", "replace")
-
-
 def _pause(retry_after: str | None) -> float:
     return float(retry_after) if retry_after and retry_after.isdecimal() else 0.5
-
-
-def _lower(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
