@@ -51,7 +51,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """One fired gate rule."""
 
     rule: str
-    severity: Literal["block", "warn", "info"]
+    severity: Literal["block", "undecided", "warn", "info"]
     detail: str
     cases: tuple[str, ...] = ()
     operands: dict[str, Any] = {}

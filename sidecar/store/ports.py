@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from processors.model.trace import AgentTrace
+from processors.model.verdict import Verdict
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.traces import (
     Due,
@@ -20,6 +21,7 @@ from sidecar.store.traces import (
     TraceQuery,
     TraceSummary,
 )
+from sidecar.store.verdicts import VerdictQuery, VerdictSummary
 
 
 class Sink(Protocol):
@@ -92,4 +94,20 @@ class Traces(Protocol):
         self, trace_id: str, project: str | None = None, revision: int | None = None
     ) -> AgentTrace | None:
         """One revision, by default the newest. Raises SidecarError where two projects have it."""
+        ...
+
+
+class Verdicts(Protocol):
+    """Gate verdicts."""
+
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keep it; durable on return."""
+        ...
+
+    def get_verdict(self, verdict_id: str, project: str | None = None) -> Verdict | None:
+        """The verdict of that id (or of the one id that starts so), or None."""
+        ...
+
+    def list_verdicts(self, query: VerdictQuery) -> list[VerdictSummary]:
+        """Matching verdicts, newest first."""
         ...

@@ -8,7 +8,7 @@ from importlib import resources
 
 LEDGER = ("keys", "ledger")
 JOURNAL = ("journal",)
-TRACES = ("traces",)
+TRACES = ("traces", "verdicts")
 
 
 def script(name: str) -> str:

@@ -1,0 +1,113 @@
+"""EpisodeRecord: all that is known of one run of one case, as it goes into evidence.
+
+Rules
+1. A record is enough to judge the case again without running anything.
+2. Its digest covers what was done, what came of it and how it was scored, without ids and times.
+3. A void record says why; nothing is concluded from it.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from processors.model.call import Receipt
+from processors.model.trace import AgentTrace
+from processors.model.twin import Change, TwinEvent
+from processors.model.verdict import Score
+from sidecar.canonical import NotCanonical, digest, sha256
+from sidecar.evaluate.score import Conclusion
+from sidecar.replay.acts import acts
+from sidecar.replay.scrub import Scrubber
+
+Side = Literal["baseline", "candidate"]
+Ending = Literal["completed", "failed", "timed_out", "output_too_large", "not_started", "recorded"]
+
+
+class AgentExit(Struct, frozen=True, kw_only=True):
+    """How the agent ended. ``output`` is what it answered; ``stderr_tail`` the last of what it
+    said.
+    """
+
+    ending: Ending
+    exit_code: int | None = None
+    output: Any = None
+    stderr_tail: str = ""
+    detail: str = ""
+
+
+class EpisodeRecord(Struct, frozen=True, kw_only=True):
+    """One run of one case on one side; ``run`` counts from 1."""
+
+    episode: str
+    case: str
+    side: Side
+    run: int
+    seed: int
+    agent: AgentExit
+    trace: AgentTrace
+    scores: tuple[Score, ...]
+    conclusion: Conclusion
+    digest: str
+    receipts: tuple[Receipt, ...] = ()
+    events: tuple[TwinEvent, ...] = ()
+    changes: tuple[Change, ...] = ()
+    void: str | None = None
+    duration_ms: int = 0
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a run left behind, before it has a digest."""
+
+    agent: AgentExit
+    trace: AgentTrace
+    scores: tuple[Score, ...]
+    receipts: tuple[Receipt, ...] = ()
+    events: tuple[TwinEvent, ...] = ()
+    changes: tuple[Change, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+def run_digest(told: Told) -> str:
+    """``sha256:<hex>`` of the run without ids and times; equal for equal behaviour."""
+    scrub = scrubber(told)
+    value = {
+        "acts": [
+            [act.agent, act.kind, act.name, scrub(act.given), scrub(act.got), act.status]
+            for act in acts(told.trace, told.receipts)
+        ],
+        "output": scrub(told.agent.output),
+        "ending": [told.agent.ending, told.agent.exit_code],
+        "events": [scrub(_event(event)) for event in told.events],
+        "changes": [scrub(msgspec.to_builtins(change)) for change in told.changes],
+        "scores": [[one.expectation, one.status] for one in told.scores],
+        "outcome": told.trace.outcome.status,
+    }
+    try:
+        return digest(value, domain="agenttwin-run/1")
+    except NotCanonical:  # numbers beyond 2**53 from an agent: compare their exact text instead
+        return sha256(msgspec.json.encode(value, order="sorted"))
+
+
+def scrubber(told: Told) -> Scrubber:
+    """A scrubber that knows the run's own ids."""
+    receipts = told.receipts
+    ids = [
+        *told.ids,
+        *told.trace.trace_ids,
+        *(event.key for event in told.events),
+        *(event.call_id for event in told.events),
+        *(one.receipt_id for one in receipts),
+        *(one.call_id for one in receipts),
+        *(one.decision_id for one in receipts),
+        *(one.approval_id or "" for one in receipts),
+        *(step.step_id for step in told.trace.steps),
+        *(step.tool.call_id or "" for step in told.trace.steps if step.tool),
+    ]
+    return Scrubber(one for one in ids if len(one) >= 8)
+
+
+def _event(event: TwinEvent) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(event)
+    del value["call_id"], value["at_ns"]
+    return value
