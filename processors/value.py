@@ -36,7 +36,10 @@ _UNIT_NS = {
     "d": 86_400_000_000_000,
 }
 _NO_NAME = frozenset(
-    {"", "null", "None", "none", "undefined", "unknown", "<not specified>", "N/A", "n/a"}
+    {
+        *("", "null", "None", "none", "undefined", "unknown", "<not specified>", "N/A", "n/a"),
+        "__fake_id__",  # OpenAI Agents SDK: chat models behind its Responses interface
+    }
 )
 _HIDDEN = frozenset(
     {"__REDACTED__", "<REDACTED>", "[REDACTED]", "<replaced>", "<not serializable>"}

@@ -19,17 +19,20 @@ from processors.model.fragment import Fragment, Reading, union
 from processors.model.step import Message, Part, Source
 
 _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
-_CALLS = ("tool_call",)
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """One span with its log records, the ``calls`` it asked for, the ``answers`` it was shown."""
+    """One span with its log records.
+
+    ``calls`` it asked for; earlier calls it was ``shown``, and the ``answers`` to them, in order.
+    """
 
     key: str
     fragment: Fragment
     sources: tuple[Source, ...]
     log_only: bool = False
     calls: tuple[Part, ...] = ()
+    shown: tuple[Part, ...] = ()
     answers: tuple[Part, ...] = ()
 
     @property
@@ -146,7 +149,8 @@ def _node(
         sources=tuple(sources),
         log_only=log_only,
         calls=_parts(reading.messages_out, "tool_call") if model_call else (),
-        answers=_parts(reading.messages_in, "tool_call_response") if model_call else (),
+        shown=_parts(reading.messages_in, "tool_call") if model_call else (),
+        answers=_answers(reading.messages_in) if model_call else (),
     )
 
 
@@ -184,3 +188,19 @@ def _parts(messages: tuple[Message, ...] | None, kind: str) -> tuple[Part, ...]:
     if not messages:
         return ()
     return tuple(part for message in messages for part in message.parts if part.type == kind)
+
+
+def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
+    """The answers a history shows; one without an id has that of the call it follows, in order."""
+    waiting: dict[str, None] = {}
+    found: list[Part] = []
+    for message in messages or ():
+        for part in message.parts:
+            if part.type == "tool_call" and part.id:
+                waiting[part.id] = None
+            elif part.type == "tool_call_response":
+                if part.id is None and waiting:
+                    part = msgspec.structs.replace(part, id=next(iter(waiting)))
+                waiting.pop(part.id or "", None)
+                found.append(part)
+    return tuple(found)

@@ -138,6 +138,11 @@ def _before(request: Request, node: Node) -> bool:
     return request.node.start_ns <= node.start_ns + _SLACK_NS
 
 
+def _answered_before(request: Request, node: Node) -> bool:
+    """Whether the model had seen the answer when the execution began."""
+    return request.answer is not None and request.answer[0].start_ns < node.start_ns
+
+
 # Rule 2, from the surest: (same agent, same arguments); the name is always the same.
 _LADDER = ((True, True), (False, True), (True, False), (False, False))
 
@@ -172,6 +177,8 @@ def _by_key(
         if tool is None:
             continue
         queue = waiting.get(_key(rung, agent_key(tree, node.key), tool.name, tool.arguments))
+        while queue and _answered_before(requests[queue[0]], node):
+            queue.popleft()  # executions come in order of start: it fits no later one either
         if queue and _before(requests[queue[0]], node):
             number = queue.popleft()
             executed[node.key] = requests[number]

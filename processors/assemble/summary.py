@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from processors.model.message import text_of
 from processors.model.step import Message, Step, Usage
+from processors.value import parse
 
 _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
@@ -50,25 +51,26 @@ def final_output(steps: Sequence[Step]) -> str | None:
     """The text of the agent's last answer, or None when there was none."""
     agents = {step.step_id for step in steps if step.kind == "agent"}
     parents = {step.step_id: step.parent_step_id for step in steps}
-    outer = [
-        step
-        for step in steps
-        if step.kind == "agent" and step.messages_out and not _below(step, agents, parents)
-    ]
-    for step in sorted(
-        outer, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True
-    ):
-        text = _answer(step.messages_out or ())
-        if text:
-            return text
-    calls = [step for step in steps if step.kind == "model_call" and step.messages_out]
-    for step in sorted(
-        calls, key=lambda step: (step.end_ns, step.start_ns, step.step_id), reverse=True
-    ):
-        text = _answer(step.messages_out or ())
-        if text:
-            return text
+    outer = [step for step in steps if step.kind == "agent" and not _below(step, agents, parents)]
+    calls = [step for step in steps if step.kind == "model_call"]
+    for step in (*_latest_first(outer), *_latest_first(calls)):
+        text = _answer(step.messages_out or ()) or _plain(step)
+        if text and text.strip():
+            return text.strip()
     return None
+
+
+def _latest_first(steps: Iterable[Step]) -> list[Step]:
+    return sorted(steps, key=lambda s: (s.end_ns, s.start_ns, s.step_id), reverse=True)
+
+
+def _plain(step: Step) -> str | None:
+    """An agent's output where it is a text and no dump of its state."""
+    if step.kind != "agent":
+        return None
+    output, _ = parse(step.output)
+    is_text = isinstance(output, str) and output.lstrip()[:1] not in ("{", "[")
+    return output if is_text else None
 
 
 def _below(step: Step, agents: set[str], parents: dict[str, str | None]) -> bool:

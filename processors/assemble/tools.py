@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from processors.assemble.join import Answer, Request
+from processors.model.message import only_block
 from processors.model.names import ContentState, StepStatus
 from processors.model.step import StepError, Tool
 from processors.value import canonical, parse
@@ -33,7 +34,9 @@ def executed_tool(tool: Tool, states: States, request: Request | None) -> tuple[
     """The tool of an execution span, filled from its request and the answer shown for it."""
     states = {key: states.get(key, "absent") for key in ("arguments", "result")}
     arguments, states["arguments"] = _arguments(tool.arguments, states["arguments"], request)
-    result, states["result"] = _result(tool.result, states["result"], request)
+    whole = only_block(tool.result)
+    own = tool.result if whole is tool.result else parse(whole)[0]
+    result, states["result"] = _result(own, states["result"], request)
     filled = msgspec.structs.replace(
         tool,
         call_id=tool.call_id or (request.part.id if request else None),

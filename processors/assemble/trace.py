@@ -8,8 +8,8 @@ Rules
    (completeness ``missing_root``), else they are ``orphans``.
 4. A step's agent is its own, else that of the nearest agent above.
 
-``gather`` makes nodes, ``stitch`` runs, ``tree`` parents and merges, ``join`` tool calls, ``order``
-the order, ``summary`` the totals.
+``gather`` makes nodes, ``alias`` one id of two, ``stitch`` runs, ``tree`` parents and merges,
+``join`` tool calls, ``order`` the order, ``summary`` the totals.
 """
 
 from collections import Counter
@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from processors.assemble.alias import with_shown_ids
 from processors.assemble.gather import Node, gather
 from processors.assemble.join import Joined, Request, join
 from processors.assemble.order import ordered
@@ -39,7 +40,9 @@ def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tup
     ``now_ns`` is the time of assembly: a span that starts well after it is warned of
     (``clock_skew``).
     """
-    return tuple(_trace(nodes, project, now_ns) for nodes in runs(gather(fragments)))
+    return tuple(
+        _trace(nodes, project, now_ns) for nodes in runs(with_shown_ids(gather(fragments)))
+    )
 
 
 def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:

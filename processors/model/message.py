@@ -63,6 +63,26 @@ def messages(value: Any, role: str = "user") -> tuple[Message, ...] | None:
     return None if None in found else tuple(item for item in found if item is not None)
 
 
+def reply(value: Any) -> tuple[Message, ...] | None:
+    """The messages inside a provider's whole response object, or a list of one such; else None.
+
+    OpenAI chat (``choices``) and Responses (``output``), Anthropic (``content``), LangChain
+    (``generations``).
+    """
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("choices"), list):
+        inner = [choice.get("message") for choice in value["choices"] if isinstance(choice, dict)]
+        return messages([message for message in inner if message], "assistant")
+    if isinstance(value.get("output"), list):
+        return messages(value["output"], "assistant")
+    if isinstance(value.get("generations"), list):
+        return reply(value["generations"])
+    return messages(value, "assistant")
+
+
 def text_of(message: Message) -> str | None:
     """The text parts of a message, joined; None without any."""
     texts = [part.content for part in message.parts if part.type == "text"]
@@ -100,7 +120,7 @@ def tool_message(value: Any) -> tuple[Any, str | None, bool] | None:
     node, _ = _unwrapped(value)
     if "content" not in node or "tool_call_id" not in node:
         return None
-    return _joined(node["content"]), _id(node, "tool_call_id"), node.get("status") == "error"
+    return only_block(node["content"]), _id(node, "tool_call_id"), node.get("status") == "error"
 
 
 def _message(item: Any, role: str) -> Message | None:
@@ -212,11 +232,11 @@ def _response(node: Node) -> Part:
         if "tool_call_id" not in node
         else _id(node, "tool_call_id"),
         name=_text(node.get("name")),
-        content=_joined(_present(node, "response", "result", "output", "content")),
+        content=only_block(_present(node, "response", "result", "output", "content")),
     )
 
 
-def _joined(content: Any) -> Any:
+def only_block(content: Any) -> Any:
     """One text block alone is its text; anything else stays as it is."""
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         block = content[0]

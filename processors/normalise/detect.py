@@ -159,12 +159,23 @@ def _status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]
     words = " ".join(filter(None, (declared, kind, span.status_message[:200])))
     if any(word in words for word in _CONTROL_FLOW):
         return "unset", None
-    failed = declared or kind or span.status_code == _ERROR or reading.status == "error"
+    failed = (
+        declared
+        or kind
+        or span.status_code == _ERROR
+        or reading.status == "error"
+        or _finished_in_error(reading)
+    )
     if failed:
         error = StepError(type=declared or kind, message=span.status_message or message)
         cancelled = any(word in words for word in _CANCELLED)
         return "cancelled" if cancelled else "error", error
     return "ok" if span.status_code == _OK else "unset", None
+
+
+def _finished_in_error(reading: Reading) -> bool:
+    reasons = reading.model.finish_reasons if reading.model else ()
+    return reading.kind == "model_call" and bool(reasons) and set(reasons) == {"error"}
 
 
 def _exception(span: Span) -> tuple[str | None, str | None]:

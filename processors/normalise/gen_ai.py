@@ -112,6 +112,7 @@ _AGGREGATES = {
     "output": ("gen_ai.aggregated_usage.output_tokens",),
 }
 _TOOL_TYPES = {"FunctionTool": "function"}
+_NOT_TOOLS = frozenset({"(merged tools)"})  # ADK sums up parallel calls in a span of its own
 _CLIENT = 3
 
 
@@ -158,6 +159,8 @@ def _read(attributes: Mapping[str, Any], client: bool, span_name: str) -> Readin
 def _kind(
     attributes: Mapping[str, Any], client: bool, span_name: str
 ) -> tuple[StepKind | None, int, str | None]:
+    if attributes.get("gen_ai.tool.name") in _NOT_TOOLS:
+        return "other", RANK_NOISE, "noise"
     operation = name(attributes.get("gen_ai.operation.name"))
     if operation is not None:
         kind, subtype = OPERATIONS.get(operation, (None, None))

@@ -14,7 +14,7 @@ Source: semantic-conventions v1.36 docs/gen-ai/gen-ai-events.md; v1.27 for ``gen
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from processors.model.fragment import Reading
+from processors.model.fragment import RANK_MODEL, RANK_NONE, Reading
 from processors.model.message import call_part, messages, parts
 from processors.model.names import ContentState
 from processors.model.span import LogRecord, Span, SpanEvent
@@ -46,6 +46,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 MAPPED = frozenset(key for keys in FIELDS.values() for key in keys)
 PREFIXES: tuple[str, ...] = ()
+_CLIENT = 3
 
 
 def read_span(span: Span) -> Reading | None:
@@ -56,10 +57,14 @@ def read_span(span: Span) -> Reading | None:
     on_tool = attributes.get("gen_ai.operation.name") == "execute_tool"
     tool = _tool_events(events, state) if on_tool else None
     shown, said = ((), ()) if on_tool else _event_messages(events)
+    usage = _usage(attributes)
+    calls = usage is not None and span.kind == _CLIENT
     found = Reading(
         dialect=DIALECT,
+        kind="model_call" if calls else None,
+        rank=RANK_MODEL if calls else RANK_NONE,
         model=_model(attributes),
-        usage=_usage(attributes),
+        usage=usage,
         messages_in=shown or _content(attributes, "messages_in", "user", state),
         messages_out=said or _content(attributes, "messages_out", "assistant", state),
         tool=tool,

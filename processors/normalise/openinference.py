@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from processors.model.fragment import RANK_DISCRIMINATOR, RANK_HANDOFF, RANK_NONE, Reading
-from processors.model.message import tool_message
+from processors.model.message import messages, reply, tool_message
 from processors.model.names import ContentState, StepKind, StepStatus
 from processors.model.span import Span
 from processors.model.step import Agent, Message, Model, Part, Tool, Usage
@@ -88,8 +88,8 @@ def read_span(span: Span) -> Reading | None:
         agent=_agent(span.name, attributes, kind),
         model=_model(attributes) if model_call else None,
         usage=_usage(attributes),
-        messages_in=_messages(attributes, IN, "user") if model_call else None,
-        messages_out=_messages(attributes, OUT, "assistant") if model_call else None,
+        messages_in=_shown(attributes) if model_call else None,
+        messages_out=_said(attributes) if model_call else None,
         output=None if kind in ("model_call", "tool_call") else attributes.get("output.value"),
         tool=tool,
         conversation_id=_conversation(attributes, metadata),
@@ -181,6 +181,16 @@ def _usage(attributes: Mapping[str, Any]) -> Usage | None:
         if counts["input"] is None and counts["output"] is None
         else Usage(**counts, scope="own")
     )
+
+
+def _shown(attributes: Mapping[str, Any]) -> tuple[Message, ...] | None:
+    found = _messages(attributes, IN, "user")
+    return found or messages(parse(attributes.get("input.value"))[0])
+
+
+def _said(attributes: Mapping[str, Any]) -> tuple[Message, ...] | None:
+    found = _messages(attributes, OUT, "assistant")
+    return found or reply(parse(attributes.get("output.value"))[0])
 
 
 def _messages(attributes: Mapping[str, Any], prefix: str, role: str) -> tuple[Message, ...] | None:

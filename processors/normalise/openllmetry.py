@@ -14,7 +14,13 @@ packages/traceloop-sdk.
 from collections.abc import Mapping
 from typing import Any
 
-from processors.model.fragment import RANK_DISCRIMINATOR, RANK_HANDOFF, RANK_NONE, Reading
+from processors.model.fragment import (
+    RANK_DISCRIMINATOR,
+    RANK_HANDOFF,
+    RANK_MODEL,
+    RANK_NONE,
+    Reading,
+)
 from processors.model.message import call_part, parts, tool_message
 from processors.model.names import ContentState, StepKind, StepStatus
 from processors.model.span import Span
@@ -65,6 +71,10 @@ def read_span(span: Span) -> Reading | None:
     if raw_kind is None and request is None and not flattened:
         return None
     kind, subtype = KINDS.get(raw_kind or "", REQUESTS.get(request or "", (None, None)))
+    if kind is None and flattened:
+        kind, rank = "model_call", RANK_MODEL
+    else:
+        rank = _rank(kind)
     state: dict[str, ContentState] = {}
     entity = first_name(attributes, FIELDS["entity.name"])
     tool, status = (
@@ -73,7 +83,7 @@ def read_span(span: Span) -> Reading | None:
     return Reading(
         dialect=DIALECT,
         kind=kind,
-        rank=_rank(kind),
+        rank=rank,
         subtype=subtype,
         agent=Agent(name=entity or name(span.name.removesuffix(".agent")))
         if kind == "agent"
