@@ -1,4 +1,4 @@
-"""The gateway's HTTP upstreams: credentials, idempotency header, what comes back, honest failures."""
+"""The gateway's HTTP upstreams: credentials, idempotency header, what comes back, failures."""
 
 import asyncio
 

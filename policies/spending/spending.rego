@@ -1,0 +1,54 @@
+# METADATA
+# title: What an irreversible call costs decides who is asked
+# description: |
+#   From a threshold on (settings.spending.approve_from, by currency) a person approves; so does one where
+#   the cost is not declared or its currency is not listed. Amounts are decimal text.
+package agenttwin.spending
+
+threshold := to_number(data.settings.spending.approve_from[input.action.properties.currency])
+
+irreversible if input.resource.properties.registered_class == "irreversible"
+
+amount := to_number(input.action.properties.amount) if is_string(input.action.properties.amount)
+
+priced if amount >= 0
+
+known if {
+	priced
+	threshold >= 0
+}
+
+verdicts contains {
+	"effect": "require_approval",
+	"code": "amount_needs_approval",
+	"message": sprintf("it costs %s %s; from %s on a person approves", [
+		input.action.properties.amount,
+		input.action.properties.currency,
+		data.settings.spending.approve_from[input.action.properties.currency],
+	]),
+	"rule": "agenttwin.spending",
+} if {
+	irreversible
+	amount >= threshold
+}
+
+verdicts contains {
+	"effect": "require_approval",
+	"code": "cost_unknown",
+	"message": "its cost is not declared, so a person approves",
+	"rule": "agenttwin.spending",
+} if {
+	irreversible
+	not priced
+}
+
+verdicts contains {
+	"effect": "require_approval",
+	"code": "currency_unknown",
+	"message": "its currency is not one with a threshold, so a person approves",
+	"rule": "agenttwin.spending",
+} if {
+	irreversible
+	priced
+	not known
+}

@@ -1,0 +1,165 @@
+"""One policy engine child as its parent sees it: started, spoken to in frames, killed, reaped.
+
+**Rules**
+1. The child gets a clean interpreter, an empty environment and one socket; no other descriptor of
+   ours.
+2. The owner hears of every frame and of the end, once each, through two callbacks.
+3. A killed child is always waited for: no zombies.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sidecar.gateway.policy.bundle import Bundle
+from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, TREE
+
+START_SECONDS = 15.0
+FRAME_BYTES_MAX = 64 * 1024**2
+_SCRIPT = Path(__file__).with_name("process.py")
+
+OnFrame = Callable[["Child", int, int, bytes], None]
+OnLost = Callable[["Child"], None]
+
+
+class ChildFailed(Exception):
+    """The child said it cannot, or ended; the text is the engine's where it said one."""
+
+
+class Child(asyncio.Protocol):
+    """A running child. ``start`` makes one; ``on_frame(child, id, status, payload)``,
+    ``on_lost(child)``.
+    """
+
+    def __init__(self) -> None:
+        self.on_frame: OnFrame = _nobody
+        self.on_lost: OnLost = _nobody
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._waiting: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
+        self._lost = False
+
+    @classmethod
+    async def start(cls) -> "Child":
+        """A child that has loaded nothing yet."""
+        ours, theirs = socket.socketpair()
+        child = cls()
+        try:
+            ours.setblocking(False)
+            child._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(_SCRIPT), str(theirs.fileno()), str(os.getpid())),
+                pass_fds=(theirs.fileno(),),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,  # a panic's message may hold arguments
+                env={"PATH": os.defpath, "LANG": "C.UTF-8", "RUST_BACKTRACE": "0"},
+            )
+            await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+        except BaseException as error:  # a cancelled start leaves no process behind either
+            child.kill()
+            ours.close()
+            await child.ended()
+            if isinstance(error, OSError):
+                raise ChildFailed(f"the policy engine cannot be started: {error}") from error
+            raise
+        finally:
+            theirs.close()
+        return child
+
+    @property
+    def lost(self) -> bool:
+        """Whether its socket has ended."""
+        return self._lost
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def load(self, bundle: Bundle, *, warm: bool) -> None:
+        """Give it its bundle; ``warm`` evaluates once, so that the first decision is not the slow
+        one.
+
+        Raises ChildFailed with the engine's message where the bundle does not parse.
+        """
+        modules = [[module.path, module.text] for module in bundle.modules]
+        payload = json.dumps({"modules": modules, "data": bundle.data, "warm": warm}).encode()
+        await self._converse(LOAD, payload)
+
+    async def trees(self) -> list[dict[str, Any]]:
+        """The syntax trees of the loaded modules. Raises ChildFailed."""
+        trees: list[dict[str, Any]] = json.loads(await self._converse(TREE, b""))
+        return trees
+
+    def send(self, identity: int, kind: int, payload: bytes) -> None:
+        """Queue one request frame; a lost child swallows it, ``on_lost`` has told."""
+        if self._transport is not None and not self._lost:
+            self._transport.write(HEAD.pack(9 + len(payload), identity, kind) + payload)
+
+    def kill(self) -> None:
+        """End it now."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process is not None:
+                self._process.kill()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def ended(self) -> None:
+        """Wait until the process is reaped."""
+        if self._process is not None:
+            await self._process.wait()
+
+    async def _converse(self, kind: int, payload: bytes) -> bytes:
+        future: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+        if self._lost:
+            raise ChildFailed("the policy engine ended")
+        self._waiting[0] = future
+        self.send(0, kind, payload)
+        try:
+            status, answer = await asyncio.wait_for(future, START_SECONDS)
+        except TimeoutError:
+            raise ChildFailed(f"the policy engine was silent for {START_SECONDS:.0f} s") from None
+        if status != ANSWER:
+            raise ChildFailed(answer.decode("utf-8", "replace"))
+        return answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= HEAD.size:
+            length, identity, status = HEAD.unpack_from(self._buffer)
+            if not 9 <= length <= FRAME_BYTES_MAX:
+                self.kill()
+                return
+            if len(self._buffer) < 4 + length:
+                return
+            payload = bytes(self._buffer[HEAD.size : 4 + length])
+            del self._buffer[: 4 + length]
+            waiting = self._waiting.pop(identity, None)
+            if waiting is None:
+                self.on_frame(self, identity, status, payload)
+            elif not waiting.done():
+                waiting.set_result((status, payload))
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._lost = True
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ChildFailed("the policy engine ended"))
+        self._waiting.clear()
+        self.on_lost(self)
+
+
+def _nobody(*_: object) -> None:
+    """Where nobody listens yet."""

@@ -1,0 +1,128 @@
+"""The policy engine's child process: frames in, answers out. Started by ``worker``, run as a
+script.
+
+**Rules**
+1. It imports the engine and the standard library, nothing of ours: it starts in a few ten
+   milliseconds.
+2. It holds one bundle for life. A frame is answered in order of arrival; the engine's panics
+   (``BaseException``) are answered as errors, and then the process ends, since the engine's state
+   is unknown.
+3. It ends with its parent: by signal where the kernel can, and at the end of the socket.
+4. Input is JSON text only: the engine crashes on deep Python objects, and refuses deep JSON.
+
+Frames: length of what follows (u32), request id (u64), kind (u8), payload. Kinds to the child: 0
+load, 1 decide, 2 list, 3 tree; from it: 0 answer, 1 error, 2 error and the end of the process.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+HEAD = struct.Struct(">IQB")
+LOAD, DECIDE, LIST, TREE = 0, 1, 2, 3
+ANSWER, ERROR, LAST = 0, 1, 2
+RULES = {DECIDE: "data.agenttwin.v1.decide", LIST: "data.agenttwin.v1.list"}
+ADDRESS_SPACE_BYTES = 4 * 1024**3  # the wheel alone reserves 1 GiB
+_PR_SET_PDEATHSIG = 1
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Serve the socket until it ends. ``parent`` is the process id to die with."""
+    _confine(parent)
+    connection = socket.socket(fileno=descriptor)
+    engine: Any = None
+    while True:
+        frame = _receive(connection)
+        if frame is None:
+            return
+        identity, kind, payload = frame
+        status, answer = ANSWER, b""
+        try:
+            if kind == LOAD:
+                engine = _load(payload)
+            else:
+                answer = _evaluate(engine, kind, payload)
+        except BaseException as error:
+            status = ERROR if isinstance(error, Exception) else LAST
+            answer = _first_line(error)
+        _send(connection, identity, status, answer)
+        if status == LAST:
+            return
+
+
+def _load(payload: bytes) -> Any:
+    import regorus  # here, so that the parent can read the constants without loading the engine
+
+    bundle = json.loads(payload)
+    engine = regorus.Engine()
+    for path, text in bundle["modules"]:
+        engine.add_policy(path, text)
+    engine.add_data_json(json.dumps(bundle["data"]))
+    if bundle["warm"]:
+        engine.set_input_json("{}")
+        for rule in RULES.values():
+            with contextlib.suppress(
+                RuntimeError
+            ):  # the first evaluation compiles; its answer is unused
+                engine.eval_rule_as_json(rule)
+    return engine
+
+
+def _evaluate(engine: Any, kind: int, payload: bytes) -> bytes:
+    if kind == TREE:
+        return str(engine.get_ast_as_json()).encode()
+    engine.set_input_json(payload.decode("utf-8"))
+    return str(engine.eval_rule_as_json(RULES[kind])).encode()
+
+
+def _confine(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def _receive(connection: socket.socket) -> tuple[int, int, bytes] | None:
+    head = _exactly(connection, HEAD.size)
+    if head is None:
+        return None
+    length, identity, kind = HEAD.unpack(head)
+    payload = _exactly(connection, length - 9)
+    return None if payload is None else (identity, kind, payload)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        chunk = connection.recv(min(count - len(parts), 1 << 18))
+        if not chunk:
+            return None
+        parts += chunk
+    return bytes(parts)
+
+
+def _send(connection: socket.socket, identity: int, status: int, answer: bytes) -> None:
+    connection.sendall(HEAD.pack(9 + len(answer), identity, status) + answer)
+
+
+def _first_line(error: BaseException) -> bytes:
+    text = str(error).partition("Stack backtrace")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip(" |^")]
+    return " ".join(lines)[:2000].encode("utf-8", "replace") or type(error).__name__.encode()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
