@@ -24,7 +24,7 @@ _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 class Node(Struct, frozen=True, kw_only=True):
     """One span with its log records.
 
-    ``calls`` it asked for; earlier calls it was ``shown``, and the ``answers`` to them, in order.
+    ``calls`` it asked for and ``answers`` it was shown, in order.
     """
 
     key: str
@@ -32,7 +32,6 @@ class Node(Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...]
     log_only: bool = False
     calls: tuple[Part, ...] = ()
-    shown: tuple[Part, ...] = ()
     answers: tuple[Part, ...] = ()
 
     @property
@@ -149,7 +148,6 @@ def _node(
         sources=tuple(sources),
         log_only=log_only,
         calls=_parts(reading.messages_out, "tool_call") if model_call else (),
-        shown=_parts(reading.messages_in, "tool_call") if model_call else (),
         answers=_answers(reading.messages_in) if model_call else (),
     )
 
@@ -191,7 +189,11 @@ def _parts(messages: tuple[Message, ...] | None, kind: str) -> tuple[Part, ...]:
 
 
 def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
-    """The answers a history shows; one without an id has that of the call it follows, in order."""
+    """The answers a history shows; one whose id no call there has is that of the call it follows.
+
+    Some emitters write no id on answers, some another one than on the call (Responses items).
+    """
+    known = {part.id for part in _parts(messages, "tool_call") if part.id}
     waiting: dict[str, None] = {}
     found: list[Part] = []
     for message in messages or ():
@@ -199,7 +201,7 @@ def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
             if part.type == "tool_call" and part.id:
                 waiting[part.id] = None
             elif part.type == "tool_call_response":
-                if part.id is None and waiting:
+                if part.id not in known and waiting:
                     part = msgspec.structs.replace(part, id=next(iter(waiting)))
                 waiting.pop(part.id or "", None)
                 found.append(part)

@@ -8,7 +8,7 @@ Rules
    (completeness ``missing_root``), else they are ``orphans``.
 4. A step's agent is its own, else that of the nearest agent above.
 
-``gather`` makes nodes, ``alias`` one id of two, ``stitch`` runs, ``tree`` parents and merges,
+``gather`` makes nodes, ``stitch`` runs, ``tree`` parents and merges,
 ``join`` tool calls, ``order`` the order, ``summary`` the totals.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from processors.assemble.alias import with_shown_ids
 from processors.assemble.gather import Node, gather
 from processors.assemble.join import Joined, Request, join
 from processors.assemble.order import ordered
@@ -40,9 +39,7 @@ def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tup
     ``now_ns`` is the time of assembly: a span that starts well after it is warned of
     (``clock_skew``).
     """
-    return tuple(
-        _trace(nodes, project, now_ns) for nodes in runs(with_shown_ids(gather(fragments)))
-    )
+    return tuple(_trace(nodes, project, now_ns) for nodes in runs(gather(fragments)))
 
 
 def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:
