@@ -1,0 +1,67 @@
+"""What an agent process is given in its environment (interfaces.md), and what is kept from it.
+
+Rules
+1. The caller's environment passes through, but for ``SIDECAR_*``: those are ours to set.
+2. Tools are reached through the gateway: by its URL, or by ``http_proxy``. Telemetry and the
+   gateway itself are never sent through the proxy.
+3. The episode's token is the agent's credential everywhere: gateway and telemetry.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from processors.model.names import BAGGAGE_EPISODE
+
+
+class Addresses(Struct, frozen=True, kw_only=True):
+    """Where one replay listens: host:port of the gateway in twin mode, and of the OTLP receiver."""
+
+    gateway: str
+    otlp: str
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """One episode's names: its id, its signed token, and the trace it is to join."""
+
+    episode: str
+    token: str
+    trace_id: str
+    span_id: str
+
+
+def identity(episode: str, token: str) -> Identity:
+    """The names of an episode; trace and span id are made of its id."""
+    made = hashlib.sha256(f"agenttwin-trace/1\n{episode}".encode()).hexdigest()
+    return Identity(episode=episode, token=token, trace_id=made[:32], span_id=made[32:48])
+
+
+def agent_environment(
+    inherited: Mapping[str, str],
+    declared: Mapping[str, str],
+    addresses: Addresses,
+    who: Identity,
+) -> dict[str, str]:
+    """The whole environment of one agent process."""
+    kept = {name: text for name, text in inherited.items() if not name.startswith("SIDECAR_")}
+    direct = [one for one in (kept.get("NO_PROXY") or kept.get("no_proxy") or "").split(",") if one]
+    no_proxy = ",".join(dict.fromkeys([*direct, addresses.otlp, addresses.gateway]))
+    proxy = f"http://{addresses.gateway}"
+    baggage = f"{BAGGAGE_EPISODE}={quote(who.token, safe='')}"
+    return {
+        **kept,
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+        **declared,
+        "SIDECAR_GATEWAY_URL": f"http://{addresses.gateway}",
+        "SIDECAR_AGENT_KEY": who.token,
+        "HTTP_PROXY": proxy,
+        "http_proxy": proxy,
+        "TRACEPARENT": f"00-{who.trace_id}-{who.span_id}-01",
+        "BAGGAGE": baggage,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.otlp}",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{quote(who.token, safe='')}",
+    }
