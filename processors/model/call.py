@@ -113,6 +113,9 @@ class Approval(Struct, frozen=True, kw_only=True):
     trace_id: str | None = None
     votes: tuple[Vote, ...] = ()
     consumed_by: str | None = None
+    requester_name: str = ""
+    roles: tuple[str, ...] = ()
+    shown_digest: str = ""
 
 
 class Spend(Struct, frozen=True, kw_only=True):
@@ -163,3 +166,13 @@ class Receipt(Struct, frozen=True, kw_only=True):
     code: str | None = None
     kid: str = ""
     signature: str = ""
+
+
+class ReceiptFact(Struct, frozen=True, kw_only=True):
+    """A receipt as the pipeline meets it, with the arguments the gateway read, which none stores.
+
+    ``arguments`` are path parameters, query values and body members by name; None if they are gone.
+    """
+
+    receipt: Receipt
+    arguments: dict[str, Any] | None = None

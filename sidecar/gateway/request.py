@@ -12,9 +12,9 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from processors.model.names import BAGGAGE_EPISODE
+from sidecar.gateway.action import ToolRequest as ToolRequest
+from sidecar.gateway.content import Headers
 from sidecar.gateway.problem import Refused
-
-Headers = tuple[tuple[str, str], ...]
 
 WAIT_SECONDS_MAX = 55
 KEY_CHARS_MAX = 255
@@ -22,17 +22,6 @@ _SF_STRING = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"\Z')
 _BARE_KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z")
 _WAIT = re.compile(r"wait=(\d{1,6})\Z")
-
-
-class ToolRequest(Struct, frozen=True, kw_only=True):
-    """One request to a tool. ``raw_path`` is what follows the upstream's name, query included, as
-    it came; ``body`` is whole and identity-encoded."""
-
-    upstream: str
-    method: str
-    raw_path: str
-    headers: Headers = ()
-    body: bytes = b""
 
 
 class ToolReply(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The port behind which tools are: over HTTP in production, twins in replay.
+"""The ports of the gateway: policy that decides, and tools (HTTP in production, twins in replay).
 
 **Rules**
 1. ``send`` makes at most one attempt and never retries.
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.gateway.policy.result import PolicyAnswer
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -58,4 +59,17 @@ class Upstreams(Protocol):
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The upstream's answer to one attempt. Raises UpstreamFailed."""
+        ...
+
+
+class PolicyPort(Protocol):
+    """Whoever decides: the embedded engine's worker, or an OPA server."""
+
+    @property
+    def revision(self) -> str:
+        """The bundle that decides now."""
+        ...
+
+    async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
+        """The answer on a document; a failure is a denial with ``error``."""
         ...

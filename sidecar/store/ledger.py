@@ -4,8 +4,8 @@
 1. A claim is found by its scope (project, principal, tool, key) and by nothing else; a call without
    a key has a claim of its own.
 2. ``fence`` grows with every take-over; who holds an older fence can change nothing.
-3. An audit entry's hash covers the hash before it and every field of the entry; a signed head covers
-   the last, so that an edited, missing, moved or cut-off entry shows.
+3. An audit entry's hash covers the hash before it and every field of the entry; a signed head
+   covers the last, so that an edited, missing, moved or cut-off entry shows.
 4. Times inside signed or hashed documents are decimal text: they exceed what RFC 8785 can say.
 """
 
@@ -67,10 +67,18 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class Fence(Struct, frozen=True, kw_only=True):
-    """A claim as it was seen: whoever changes it must still see it so."""
+    """A claim as it was taken: whoever changes it must still hold this fence."""
 
     claim_id: int
     fence: int
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """A claim as it was seen before taking it over; if anything moved, nothing is taken."""
+
+    claim_id: int
+    fence: int
+    state: ClaimState
 
 
 class Hold(Struct, frozen=True, kw_only=True):
@@ -118,26 +126,23 @@ class Intent(Struct, frozen=True, kw_only=True):
     policy_revision: str
     receipt: Receipt
     now_ns: int
-    expected: Fence | None = None
+    expected: Seen | None = None
     approval: ApprovalUse | None = None
     holds: tuple[Hold, ...] = ()
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """The intent is durable; this call alone may send."""
+    """The intent is durable; the holder of this fence alone may send."""
 
     claim: Fence
-    attempt: int
 
 
 class Occupied(Struct, frozen=True, kw_only=True):
     """Another call has the key; nothing was written."""
 
-    claim: Claim
-
 
 class NotCommitted(Struct, frozen=True, kw_only=True):
-    """The transaction refused: ``policy_changed`` or an ``approval_…`` code. Nothing was written."""
+    """Refused: ``policy_changed`` or an ``approval_…`` code. Nothing was written."""
 
     code: str
 
@@ -146,10 +151,12 @@ IntentResult = Committed | Occupied | NotCommitted
 
 
 class ClaimEnd(Struct, frozen=True, kw_only=True):
-    """How a claim ends (or is resolved) with this outcome; ``restore_approval`` gives a consumed
-    approval back, at most once per approval."""
+    """How a claim ends (or is resolved) with this outcome. ``call_id`` is the call that made the
+    attempt: its holds settle, and its consumed approval comes back (at most once) where
+    ``restore_approval`` says so."""
 
     claim: Fence
+    call_id: str
     state: ClaimState
     reason: str | None = None
     answer: Answer | None = None

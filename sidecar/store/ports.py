@@ -9,9 +9,27 @@ Rules
 from collections.abc import Sequence
 from typing import Protocol
 
+from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
+from sidecar.store.ledger import (
+    AuditEntry,
+    AuditHead,
+    Ballot,
+    CallOutcome,
+    CallQuery,
+    CallRow,
+    Claim,
+    Fact,
+    Fence,
+    Intent,
+    IntentResult,
+    OpenedCall,
+    Scope,
+    Signer,
+    StoredSigningKey,
+)
 from sidecar.store.traces import (
     Due,
     Intake,
@@ -111,3 +129,146 @@ class Verdicts(Protocol):
     def list_verdicts(self, query: VerdictQuery) -> list[VerdictSummary]:
         """Matching verdicts, newest first."""
         ...
+
+
+class Claims(Protocol):
+    """One tool call's life in the ledger."""
+
+    def find_claim(self, scope: Scope) -> Claim | None:
+        """The claim of a scope with its opened answer."""
+        ...
+
+    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
+        """Tools whose calls by this principal in this trace had their effect, in order."""
+        ...
+
+    async def commit_intent(self, intent: Intent) -> IntentResult:
+        """The one final transaction {policy, key, approval, holds, authorisation}."""
+        ...
+
+    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
+        """Durably sent from here on; False when the claim is another's."""
+        ...
+
+    async def record(self, outcome: CallOutcome) -> bool:
+        """Receipt and end of the claim; False, with nothing written, when it is another's."""
+        ...
+
+
+class Recovery(Protocol):
+    """What is left of calls whose process died, or whose outcome is unknown."""
+
+    def hold_owner(self, owner: str) -> None:
+        """Claims made under this name are alive until this process dies."""
+        ...
+
+    def orphans(self, limit: int = 1000) -> list[Claim]:
+        """Open claims of owners that are dead."""
+        ...
+
+    def unresolved(self, limit: int = 1000) -> list[Claim]:
+        """Claims whose outcome is unknown."""
+        ...
+
+    def opened_call(self, call_id: str) -> OpenedCall | None:
+        """A call as it was opened, with its arguments."""
+        ...
+
+
+class ApprovalBook(Protocol):
+    """Requests for approval and the votes on them."""
+
+    async def ask_approval(self, wanted: Approval) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet."""
+        ...
+
+    def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
+        """A request as stored."""
+        ...
+
+    def list_approvals(self, project: str | None = None, limit: int = 100) -> list[Approval]:
+        """Requests, newest first."""
+        ...
+
+    async def vote(self, ballot: Ballot) -> str | None:
+        """Count a vote: None, or the code of why it does not count."""
+        ...
+
+    async def take_token(self, project: str, approval_id: str, now_ns: int) -> bool:
+        """True once for an approved request: its token may be told now."""
+        ...
+
+
+class SigningKeys(Protocol):
+    """Keys, secrets and the active policy of the gateway."""
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether the ledger is lost with the process or the machine's memory."""
+        ...
+
+    def use_signer(self, signer: Signer) -> None:
+        """Sign audit heads with this key; nothing can be recorded before."""
+        ...
+
+    async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
+        """The newest signing key, ``made`` if there was none."""
+        ...
+
+    async def find_or_add_secret(self, name: str, made: bytes) -> bytes:
+        """A named secret, ``made`` if there was none."""
+        ...
+
+    async def activate_policy(self, revision: str, now_ns: int) -> None:
+        """Intents decided under any other revision are refused from now on."""
+        ...
+
+
+class AuditTrail(Protocol):
+    """The hash-chained log."""
+
+    def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
+        """Entries that follow ``seq``, in order."""
+        ...
+
+    def last_entry(self) -> AuditEntry | None:
+        """The end of the chain."""
+        ...
+
+    def audit_head(self) -> AuditHead | None:
+        """The signed head."""
+        ...
+
+    def public_keys(self) -> dict[str, bytes]:
+        """Every signing key's public half, by key id."""
+        ...
+
+
+class Calls(Protocol):
+    """Calls and receipts, to be read."""
+
+    def list_calls(self, query: CallQuery) -> list[CallRow]:
+        """Calls that match, newest first."""
+        ...
+
+    def get_call(self, call_id: str, project: str | None = None) -> CallRow | None:
+        """One call with its receipts' ids."""
+        ...
+
+    def get_receipt(self, receipt_id: str, project: str | None = None) -> Receipt | None:
+        """One receipt as it stands in the chain."""
+        ...
+
+
+class Facts(Protocol):
+    """What the pipeline tails of the ledger."""
+
+    def facts_after(self, seq: int, limit: int) -> list[Fact]:
+        """Receipts that follow ``seq``, with opened arguments."""
+        ...
+
+
+class GatewayLedger(
+    Claims, Recovery, ApprovalBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
+):
+    """All of the ledger, as the gateway needs it."""

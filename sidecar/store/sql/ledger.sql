@@ -51,6 +51,7 @@ CREATE TABLE receipt (
     seq        INTEGER NOT NULL
 );
 CREATE INDEX receipt_call ON receipt (call_id, seq);
+CREATE UNIQUE INDEX receipt_seq ON receipt (seq);
 
 CREATE TABLE approval (
     approval_id     TEXT PRIMARY KEY,

@@ -39,12 +39,19 @@ class Writer:
     """Runs jobs on the one write connection of a database, many to a commit.
 
     ``run`` is for coroutines; ``run_sync`` for start-up and command-line code. A job gets the
-    connection inside an open transaction and must not commit.
+    connection inside an open transaction and must not commit. ``before_commit`` runs once a
+    commit, last in its transaction; if it raises, the whole group fails.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        before_commit: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._before_commit = before_commit
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._admission = threading.Lock()
@@ -69,7 +76,7 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 result = job(self._connection)
-                self._connection.execute("COMMIT")
+                self._finish(self._connection)
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -116,7 +123,7 @@ class Writer:
                 connection.execute("BEGIN IMMEDIATE")
                 for pending in group:
                     self._run_one(connection, pending)
-                connection.execute("COMMIT")
+                self._finish(connection)
         except BaseException as error:
             if connection.in_transaction:
                 try:
@@ -125,6 +132,11 @@ class Writer:
                     pass  # the group has failed already; the next BEGIN tells the state
             for pending in group:
                 pending.error = pending.error or error
+
+    def _finish(self, connection: sqlite3.Connection) -> None:
+        if self._before_commit is not None:
+            self._before_commit(connection)
+        connection.execute("COMMIT")
 
     def _run_one(self, connection: sqlite3.Connection, pending: _Pending) -> None:
         connection.execute("SAVEPOINT job")

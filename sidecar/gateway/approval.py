@@ -1,0 +1,187 @@
+"""Approvals: what is asked, who may answer, and when an answer counts.
+
+**Rules**
+1. The summary is rendered from the canonical action alone, never from the agent's prose; its digest
+   is in the request and in every vote, so what was on screen is evidence.
+2. An approver is a principal of kind ``approver``; neither the requester nor a key of the same
+   person (the same name) decides, and nobody counts twice.
+3. One deny ends it. Time ends it: expired is denied, and no setting turns it into an allowance.
+4. An approval holds for one action under one key, one policy revision and one tool definition.
+"""
+
+import json
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from processors.model.call import Action, Approval, ApprovalTerms, Decision
+from processors.model.principal import Principal
+from processors.value import duration_ns
+from sidecar.canonical import sha256
+from sidecar.gateway.config import Approvals
+from sidecar.gateway.problem import NextAction, Refusal
+from sidecar.gateway.request import ToolReply
+from sidecar.store.ledger import OpenedCall
+
+POLL_AFTER_MS = 1000
+REASON_CHARS_MAX = 1000
+_LINE_CHARS_MAX = 400
+
+Resolution = Literal["pending", "approved", "denied", "expired", "consumed"]
+
+
+def summary(action: Action) -> str:
+    """What the approver sees: the action's own values, one a line, nothing invisible."""
+    lines = [
+        f"tool: {action.tool} ({action.class_}) on {action.upstream}",
+        f"request: {action.method} {action.path}",
+        f"agent: {action.agent} of project {action.tenant}",
+    ]
+    if action.cost_amount is not None:
+        lines.append(f"amount: {action.cost_amount} {action.cost_currency or ''}".rstrip())
+    lines += [f"{name} = {_value(action.arguments[name])}" for name in sorted(action.arguments)]
+    if action.body_digest is not None:
+        lines.append(f"body: {action.body_digest}")
+    return "\n".join(_visible(line) for line in lines)
+
+
+def shown_digest(text: str) -> str:
+    """``sha256:<hex>`` of a rendered summary, domain ``agws/1``."""
+    return sha256(b"agws/1\n" + text.encode())
+
+
+def request(
+    action: Action,
+    decision: Decision,
+    rules: Approvals,
+    call: OpenedCall,
+    *,
+    approval_id: str,
+    requester_name: str,
+    now_ns: int,
+) -> Approval:
+    """A new request for a call with a key. The stricter of policy's terms and configuration
+    holds."""
+    assert call.key_hash is not None, "an approval is bound to a key"
+    terms = decision.approval or ApprovalTerms()
+    text = summary(action)
+    lifetime_ns = min(duration_ns(rules.expires), terms.ttl_s * 1_000_000_000)
+    return Approval(
+        approval_id=approval_id,
+        project=action.tenant,
+        requester=call.principal,
+        requester_name=requester_name,
+        tool=action.tool,
+        action_hash=call.action_hash,
+        key_hash=call.key_hash,
+        policy_revision=decision.policy_revision,
+        tool_digest=action.tool_digest,
+        status="pending",
+        summary=text,
+        shown_digest=shown_digest(text),
+        roles=terms.roles,
+        requested_at_ns=now_ns,
+        expires_at_ns=now_ns + lifetime_ns,
+        approvers_min=max(rules.approvers, terms.min),
+        decision_id=decision.decision_id,
+        trace_id=call.trace_id,
+    )
+
+
+def current(approval: Approval, now_ns: int) -> Approval:
+    """The request as it stands now: what has run out is expired."""
+    if approval.status in ("pending", "approved") and approval.expires_at_ns <= now_ns:
+        return msgspec.structs.replace(approval, status="expired")
+    return approval
+
+
+def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> str | None:
+    """The code of why this principal may not decide this request, or None."""
+    if voter.kind != "approver" or voter.project != approval.project:
+        return "approver_not_eligible"
+    if "requester" in rules.distinct_from and voter.id == approval.requester:
+        return "self_approval"
+    if "owner" in rules.distinct_from and _same_person(voter.name, approval.requester_name):
+        return "self_approval"
+    if approval.roles and not {voter.kind, voter.name} & set(approval.roles):
+        return "approver_not_eligible"
+    return None
+
+
+def for_agent(approval: Approval) -> dict[str, Any]:
+    """The request as the agent sees it (interfaces.md)."""
+    return {
+        "id": approval.approval_id,
+        "status": approval.status,
+        "expires_at": _instant(approval.expires_at_ns),
+        "poll_after_ms": POLL_AFTER_MS,
+        "action_hash": approval.action_hash,
+        "summary": approval.summary,
+    }
+
+
+def as_reply(document: dict[str, Any]) -> ToolReply:
+    """A document about a request, for the agent that asked."""
+    headers = (("content-type", "application/json"), ("cache-control", "no-store"))
+    body = json.dumps(document, ensure_ascii=False).encode()
+    return ToolReply(status=200, headers=headers, body=body)
+
+
+_ENDINGS: dict[str, tuple[str, str, NextAction]] = {
+    "pending": ("approval_required", "this call needs approval; it is asked for", "request"),
+    "approved": (
+        "approval_required",
+        "this call is approved; get the token from /v1/approvals/{id}, send it as Approval-Token",
+        "request",
+    ),
+    "denied": ("approval_denied", "an approver denied this call", "none"),
+    "expired": (
+        "approval_expired",
+        "nobody approved this call in time; a new key makes a new request",
+        "request",
+    ),
+    "consumed": (
+        "approval_consumed",
+        "the approval was used; a new key makes a new request",
+        "request",
+    ),
+}
+
+
+def refusal(approval: Approval, *, asynchronous: bool = False) -> Refusal:
+    """What the agent gets without a usable approval: 403, or 202 where it asked for that."""
+    code, detail, next_action = _ENDINGS[approval.status]
+    waiting = approval.status in ("pending", "approved")
+    return Refusal(
+        status=202 if waiting and asynchronous else 403,
+        code=code,
+        detail=detail.format(id=approval.approval_id),
+        next_action=next_action,
+        approval=for_agent(approval),
+    )
+
+
+def _instant(at_ns: int) -> str:
+    """RFC 3339, whole seconds."""
+    return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _same_person(one: str, other: str) -> bool:
+    return bool(one.strip()) and one.strip().casefold() == other.strip().casefold()
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if len(text) <= _LINE_CHARS_MAX:
+        return text
+    return f"{text[:_LINE_CHARS_MAX]}… ({len(text)} characters, {sha256(text.encode())})"
+
+
+def _visible(line: str) -> str:
+    """Invisible and direction-changing characters are spelt out: the approver must see them."""
+    return "".join(
+        f"\\u{{{ord(character):04x}}}" if unicodedata.category(character)[0] == "C" else character
+        for character in line
+    )

@@ -1,0 +1,106 @@
+"""Verifying the audit chain: the first entry that is not as it was written, or none.
+
+**Rules**
+1. Places run from 1 without a gap; each hash covers the one before; each receipt inside is signed.
+2. The end is where the signed head says: a missing last entry is found there, and so is an entry
+   after it.
+3. The verifier needs the entries, the head and public keys, nothing else; keys may come from
+   outside the store, so that who rewrites the store cannot also choose the key.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, ValidationError
+
+from sidecar.gateway import signing
+from sidecar.gateway.receipt import is_genuine
+from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, entry_hash
+from sidecar.store.receipts import from_document
+
+RECEIPT_KINDS = frozenset({"authorised", "executed", "refused", "replayed"})
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """The first bad place of the chain, and what is wrong there."""
+
+    index: int
+    what: str
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """What was read: ``entries`` good ones, then ``fault`` or the end."""
+
+    entries: int
+    hash: str
+    fault: Fault | None = None
+
+
+def verify(
+    entries: Iterable[AuditEntry], head: AuditHead | None, keys: Mapping[str, bytes]
+) -> Verified:
+    """Walk the whole chain against its signed head; ``keys`` is id -> public key."""
+    seq, prev, at_head = 0, GENESIS, GENESIS
+    for entry in entries:
+        fault = _entry_fault(entry, seq + 1, prev, keys)
+        if fault is not None:
+            return Verified(entries=seq, hash=prev, fault=Fault(index=seq + 1, what=fault))
+        seq, prev = entry.seq, entry.hash
+        if head is not None and seq == head.seq:
+            at_head = prev
+    return Verified(entries=seq, hash=prev, fault=_head_fault(seq, at_head, head, keys))
+
+
+def verify_end(
+    last: AuditEntry | None, head: AuditHead | None, keys: Mapping[str, bytes]
+) -> Fault | None:
+    """Check only that the chain ends where its signed head says; for every start."""
+    seq, hash_ = (last.seq, last.hash) if last else (0, GENESIS)
+    return _head_fault(seq, hash_ if head and head.seq == seq else "", head, keys)
+
+
+def _entry_fault(entry: AuditEntry, seq: int, prev: str, keys: Mapping[str, bytes]) -> str | None:
+    if entry.seq != seq:
+        return f"the entry is missing; the next one there is {entry.seq}"
+    if entry.prev != prev:
+        return "the entry does not follow the one before it"
+    hash_ = entry_hash(
+        entry.prev,
+        seq=entry.seq,
+        at_ns=entry.at_ns,
+        project=entry.project,
+        kind=entry.kind,
+        body=entry.body,
+    )
+    if hash_ != entry.hash:
+        return "the entry was altered: its hash does not fit"
+    if entry.kind in RECEIPT_KINDS and not _receipt_holds(entry, keys):
+        return "the receipt in the entry is not signed by a known key"
+    return None
+
+
+def _receipt_holds(entry: AuditEntry, keys: Mapping[str, bytes]) -> bool:
+    try:
+        receipt = from_document(json.loads(entry.body)["receipt"])
+    except (ValueError, KeyError, TypeError, ValidationError):
+        return False
+    return is_genuine(receipt, keys)
+
+
+def _head_fault(
+    seq: int, at_head: str, head: AuditHead | None, keys: Mapping[str, bytes]
+) -> Fault | None:
+    if head is None:
+        return Fault(index=1, what="there are entries but no signed head") if seq else None
+    public = keys.get(head.kid)
+    if public is None:
+        return Fault(index=head.seq, what=f"the head is signed by an unknown key {head.kid}")
+    if not signing.verify(public, head.signature, head.document()):
+        return Fault(index=head.seq, what="the signature of the head does not fit")
+    if seq < head.seq:
+        return Fault(index=seq + 1, what=f"the chain is cut off; its head is at {head.seq}")
+    if at_head != head.hash:
+        return Fault(index=head.seq, what="the head is of another chain")
+    if seq > head.seq:
+        return Fault(index=head.seq + 1, what="the entry is beyond the signed head")
+    return None

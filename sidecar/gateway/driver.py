@@ -1,0 +1,188 @@
+"""The gateway's driver: feeds calls to their machines and performs what they command, over ports.
+
+**Rules**
+1. A call runs on to its end whatever its caller does; ``stop`` waits for the calls on their way.
+2. A failing port is an event, never an exception of the call: a store is StoreFailed, policy is a
+   denial, an upstream that fails in an unknown way may have been reached.
+3. Nothing is decided here but that; the rules of a call are ``call``'s.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from processors.model.principal import Principal
+from sidecar import clock
+from sidecar.errors import SidecarError
+from sidecar.gateway import approval as approvals
+from sidecar.gateway import audit, response, signing, token
+from sidecar.gateway.action import ToolRequest, prepare
+from sidecar.gateway.call import Call
+from sidecar.gateway.commands import Reply
+from sidecar.gateway.config import Mode
+from sidecar.gateway.desk import Desk
+from sidecar.gateway.desk import Ports as Ports
+from sidecar.gateway.desk import Settings as Settings
+from sidecar.gateway.events import Malformed
+from sidecar.gateway.opening import House, nameless_call, open_call
+from sidecar.gateway.performer.driver import Performer
+from sidecar.gateway.problem import Refused
+from sidecar.gateway.recovery.driver import reconcile_unresolved, take_orphans
+from sidecar.gateway.request import ToolReply
+from sidecar.store.ports import GatewayLedger
+from sidecar.telemetry import CALL_SECONDS, CALLS
+
+
+class Gateway:
+    """Tool calls in, tool answers out. Build from ports, ``start``, ``call``, ``stop``.
+
+    In replay the same class runs with ``Settings(mode="twin")`` and twins as ``upstreams``.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        settings: Settings,
+        *,
+        now_ns: Callable[[], int] = clock.now_ns,
+        new_id: Callable[[], str] = clock.new_id,
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._now_ns = now_ns
+        self._new_id = new_id
+        self._desk: Desk | None = None
+        self._running: set[asyncio.Task[ToolReply]] = set()
+        self._reconciling: asyncio.Task[None] | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The gateway's mode."""
+        return self._settings.mode
+
+    async def start(self) -> None:
+        """Load or make keys, check the audit chain's end, recover what a dead process left.
+
+        Raises SidecarError when the chain's end is not as signed; StoreUnavailable; SealBroken.
+        """
+        ledger, now_ns = self._ports.ledger, self._now_ns()
+        made = signing.make(clock.random_bytes(signing.PRIVATE_BYTES), now_ns)
+        signer = signing.SigningKey(await ledger.find_or_add_signing_key(made))
+        ledger.use_signer(signer)
+        secret = await ledger.find_or_add_secret("idempotency", clock.random_bytes(32))
+        keys = ledger.public_keys()
+        _check_end(ledger, keys)
+        owner = self._new_id()
+        ledger.hold_owner(owner)
+        self._desk = Desk(
+            ports=self._ports,
+            settings=self._settings,
+            house=House(
+                mode=self._settings.mode,
+                ephemeral=ledger.ephemeral,
+                accept_ephemeral=self._settings.accept_ephemeral_ledger,
+                gateway_id=self._settings.gateway_id,
+                secret=secret,
+                keys=keys,
+            ),
+            signer=signer,
+            owner=owner,
+            now_ns=self._now_ns,
+            new_id=self._new_id,
+        )
+        await self.activate_policy()
+        await take_orphans(self._desk)
+        self._reconciling = asyncio.ensure_future(reconcile_unresolved(self._desk))
+
+    async def activate_policy(self) -> None:
+        """From now on only the policy port's present revision authorises calls."""
+        await self._ports.ledger.activate_policy(self._ports.policy.revision, self._now_ns())
+
+    async def stop(self) -> None:
+        """Wait for the calls on their way. Safe without start and twice."""
+        if self._reconciling is not None:
+            self._reconciling.cancel()
+            await asyncio.gather(self._reconciling, return_exceptions=True)
+            self._reconciling = None
+        if self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def call(self, request: ToolRequest, principal: Principal) -> ToolReply:
+        """One tool call from request to reply. What is wrong with the call is in the reply."""
+        task = asyncio.ensure_future(self._call(request, principal))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def approval(self, approval_id: str, principal: Principal) -> ToolReply:
+        """The state of a request for the agent that asked; once approved, the token, once."""
+        desk = self._open_desk
+        found = self._ports.ledger.find_approval(approval_id, principal.project)
+        if found is None or found.requester != principal.id:
+            refusal = Refused(404, "no_such_approval", "there is no such approval of yours")
+            return response.refused(refusal.refusal(), "", "")
+        now_ns = self._now_ns()
+        shown = approvals.current(found, now_ns)
+        document = approvals.for_agent(shown)
+        if shown.status == "approved" and await self._ports.ledger.take_token(
+            found.project, approval_id, now_ns
+        ):
+            document["token"] = token.mint(
+                shown, desk.signer, gateway_id=self._settings.gateway_id, now_ns=now_ns
+            )
+        return approvals.as_reply(document)
+
+    async def _call(self, request: ToolRequest, principal: Principal) -> ToolReply:
+        started_ns = clock.monotonic_ns()
+        performer, machine = self._open(request, principal), Call()
+        reply: ToolReply | None = None
+        waiting = deque(machine.handle(performer.first))
+        while waiting:
+            command = waiting.popleft()
+            if isinstance(command, Reply):
+                reply = performer.reply(command)
+                break
+            event = await performer.perform(command)
+            if event is not None:
+                waiting.extend(machine.handle(event))
+        assert reply is not None, f"{machine} ended without a reply"
+        self._count(performer, reply, clock.monotonic_ns() - started_ns)
+        return reply
+
+    def _open(self, request: ToolRequest, principal: Principal) -> Performer:
+        desk, call_id, now_ns = self._open_desk, self._new_id(), self._now_ns()
+        try:
+            prepared = prepare(
+                request,
+                principal,
+                self._ports.registry,
+                mode="twin" if self._settings.mode == "twin" else "live",
+                body_bytes_max=self._settings.body_bytes_max,
+            )
+            opening = open_call(
+                request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
+            )
+        except Refused as refused:
+            call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
+            return Performer(desk, principal, call, Malformed(refusal=refused.refusal()))
+        return Performer(desk, principal, opening.call, opening.received, prepared, opening)
+
+    def _count(self, performer: Performer, reply: ToolReply, took_ns: int) -> None:
+        class_ = performer.call.class_
+        CALLS.labels(class_, performer.decided, str(reply.status)).inc()
+        CALL_SECONDS.labels(class_).observe(took_ns / 1e9)
+
+    @property
+    def _open_desk(self) -> Desk:
+        assert self._desk is not None, "start the gateway first"
+        return self._desk
+
+
+def _check_end(ledger: GatewayLedger, keys: dict[str, bytes]) -> None:
+    fault = audit.verify_end(ledger.last_entry(), ledger.audit_head(), keys)
+    if fault is not None:
+        raise SidecarError(
+            f"the audit chain is not as it was written, at entry {fault.index}: {fault.what}",
+            where="ledger.db",
+            do="Run: sidecar audit verify. Restore the ledger from a backup, or start a new store.",
+        )

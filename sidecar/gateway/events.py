@@ -1,0 +1,137 @@
+"""What happens to a tool call, in the past tense; the counterpart of ``commands``.
+
+**Rules**
+1. An event says what was seen and holds what the machine needs to go on, no more: bodies stay with
+   the driver.
+"""
+
+from msgspec import Struct
+
+from processors.model.call import Approval, Decision, Reason
+from processors.model.names import SideEffectClass
+from sidecar.gateway.idempotency import KeyRules
+from sidecar.gateway.problem import Refusal
+from sidecar.store.ledger import Claim, Fence
+
+
+class CallReceived(Struct, frozen=True, kw_only=True):
+    """A request that is an action. ``fingerprint`` is its hash; ``token`` the approval a presented
+    token proves, ``token_fault`` the code of why a presented one proves nothing here."""
+
+    class_: SideEffectClass
+    fingerprint: str
+    rules: KeyRules
+    observe: bool = False
+    refusal: Refusal | None = None
+    has_key: bool = False
+    token: str | None = None
+    token_fault: Refusal | None = None
+    wait_ns: int = 0
+    asynchronous: bool = False
+    no_effect_statuses: frozenset[int] = frozenset()
+
+
+class Malformed(Struct, frozen=True, kw_only=True):
+    """A request that is no action."""
+
+    refusal: Refusal
+
+
+class KeyFound(Struct, frozen=True, kw_only=True):
+    """The claim on the call's key, None when there is none."""
+
+    claim: Claim | None
+    now_ns: int
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """Policy's answer; ``exceeded`` says which of its limits the action is beyond."""
+
+    decision: Decision
+    exceeded: Reason | None = None
+
+
+class Approved(Struct, frozen=True, kw_only=True):
+    """Approved while the call waited."""
+
+    approval_id: str
+
+
+class NotApproved(Struct, frozen=True, kw_only=True):
+    """The request as it stands: pending, approved (but the token is not here), denied, …"""
+
+    approval: Approval
+
+
+class IntentCommitted(Struct, frozen=True, kw_only=True):
+    """Key, approval, holds and authorisation are durable, and ours."""
+
+    claim: Fence
+
+
+class KeyTaken(Struct, frozen=True, kw_only=True):
+    """Another call has the key, or it changed since it was looked up."""
+
+
+class IntentRefused(Struct, frozen=True, kw_only=True):
+    """The transaction refused: ``policy_changed`` or an ``approval_…`` code."""
+
+    code: str
+
+
+class SentMarked(Struct, frozen=True, kw_only=True):
+    """From here on an effect counts as possible. ``held`` false: another took the claim."""
+
+    held: bool = True
+
+
+class UpstreamReplied(Struct, frozen=True, kw_only=True):
+    """A whole answer came."""
+
+    status: int
+    retry_after: bool = False
+
+
+class UpstreamFailed(Struct, frozen=True, kw_only=True):
+    """No whole answer; ``sent`` false only where nothing can have left."""
+
+    sent: bool
+    reason: str
+
+
+class TimedOut(Struct, frozen=True, kw_only=True):
+    """No whole answer in time, after the request may have left."""
+
+
+class Reconciled(Struct, frozen=True, kw_only=True):
+    """What the tool's own recipe says, recorded: done, not done, or None for neither."""
+
+    done: bool | None
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """The receipt is durable."""
+
+
+class StoreFailed(Struct, frozen=True, kw_only=True):
+    """What was to be read or written was not."""
+
+
+Event = (
+    CallReceived
+    | Malformed
+    | KeyFound
+    | Decided
+    | Approved
+    | NotApproved
+    | IntentCommitted
+    | KeyTaken
+    | IntentRefused
+    | SentMarked
+    | UpstreamReplied
+    | UpstreamFailed
+    | TimedOut
+    | Reconciled
+    | Recorded
+    | StoreFailed
+)

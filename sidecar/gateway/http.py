@@ -1,0 +1,209 @@
+"""The gateway's reverse proxy: ``/<upstream>/<path>`` in, the tool's answer or a problem out.
+
+**Rules**
+1. Only the raw target counts; nothing decoded or rebuilt by the server library is ever used.
+2. A request that two readers could take apart differently is refused and its connection closed:
+   a deciding header twice or spelt with ``_``, a transfer coding other than ``chunked``, a coded
+   body, another form of target, a Host that is none.
+3. ``100 Continue`` is sent only when credential, size and framing are good.
+4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
+5. A caller that goes away does not stop its call.
+"""
+
+import re
+from collections.abc import Callable
+
+from aiohttp import web
+
+from processors.model.principal import Principal
+from sidecar.errors import SidecarError
+from sidecar.gateway import response
+from sidecar.gateway.driver import Gateway
+from sidecar.gateway.problem import Refused
+from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
+from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.roles import Forbidden, require
+from sidecar.telemetry import cannot_listen, log
+
+_LOG = log("gateway")
+Authenticate = Callable[[str | None], Principal]
+Headers = tuple[tuple[str, str], ...]
+
+_HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
+_APPROVAL = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})\Z")
+_TARGET = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(/.*)\Z", re.DOTALL)
+_ONCE = frozenset(
+    {
+        *("authorization", "content-length", "content-type", "transfer-encoding", "host"),
+        *("idempotency-key", "approval-token", "expect", "content-encoding"),
+    }
+)
+_BODILESS = frozenset({204, 304})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+_HEADERS_MAX = 100
+
+
+class GatewayServer:
+    """Serves one Gateway. ``start``, then ``port``; ``stop`` is safe without start and twice."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        authenticate: Authenticate,
+        *,
+        listen: str = "127.0.0.1:4319",
+        body_bytes_max: int = 1024**2,
+    ) -> None:
+        self._gateway = gateway
+        self._authenticate = authenticate
+        self._host, _, port = listen.rpartition(":")
+        self._wanted_port = int(port)
+        self._body_bytes_max = body_bytes_max
+        self._runner: web.ServerRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        assert self._runner is not None
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises SidecarError when the address is taken."""
+        server = web.Server(
+            self._handle, auto_decompress=False, access_log=None, max_headers=_HEADERS_MAX
+        )
+        self._runner = web.ServerRunner(server)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise self._cannot_listen(error) from None
+
+    async def stop(self) -> None:
+        """Stop taking calls, wait for those on their way."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        await self._gateway.stop()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.raw_path == "/healthz" and request.method in ("GET", "HEAD"):
+            return web.Response(text="ok\n")
+        try:
+            headers = _framed(request)
+            principal = self._principal(headers)
+            reply = await self._reply(request, headers, principal)
+        except Refused as refused:
+            reply = response.refused(refused.refusal(), "", "")
+            return _rendered(reply, request, close=not request.content.at_eof())
+        return _rendered(reply, request, close=False)
+
+    async def _reply(
+        self, request: web.BaseRequest, headers: Headers, principal: Principal
+    ) -> ToolReply:
+        if request.raw_path.startswith("/v1/"):
+            match = _APPROVAL.match(request.raw_path)
+            if match is None or request.method != "GET":
+                raise Refused(404, "no_such_page", "there is only GET /v1/approvals/{id} here")
+            return await self._gateway.approval(match[1], principal)
+        target = _TARGET.match(request.raw_path)
+        if target is None:
+            raise Refused(404, "no_such_upstream", "the path is /<upstream>/<path of the tool>")
+        body = await self._body(request, headers)
+        call = ToolRequest(
+            upstream=target[1],
+            method=request.method,
+            raw_path=target[2],
+            headers=headers,
+            body=body,
+        )
+        return await self._gateway.call(call, principal)
+
+    def _principal(self, headers: Headers) -> Principal:
+        credential = _one(headers, "authorization")
+        carried = episode_token(headers) if self._gateway.mode == "twin" else None
+        try:
+            principal = self._authenticate(credential)
+            if carried is not None and principal.kind != "episode":
+                principal = self._authenticate(f"Bearer {carried}")
+            require(principal, "tools.call")
+        except Unauthenticated as error:
+            raise Refused(401, "unauthenticated", str(error)) from None
+        except Forbidden as error:
+            raise Refused(403, "forbidden", str(error)) from None
+        return principal
+
+    async def _body(self, request: web.BaseRequest, headers: Headers) -> bytes:
+        declared = _one(headers, "content-length")
+        if declared is not None and int(declared) > self._body_bytes_max:
+            raise self._too_large()
+        if _one(headers, "expect") is not None:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        received = bytearray()
+        async for chunk in request.content.iter_any():
+            received += chunk
+            if len(received) > self._body_bytes_max:
+                raise self._too_large()
+        return bytes(received)
+
+    def _too_large(self) -> Refused:
+        return Refused(
+            413, "body_too_large", f"the body is larger than {self._body_bytes_max} bytes"
+        )
+
+    def _cannot_listen(self, error: OSError) -> SidecarError:
+        return cannot_listen("gateway.listen", self._host, self._wanted_port, error)
+
+
+def _framed(request: web.BaseRequest) -> Headers:
+    """The request's headers, when only one reading of the request is possible. Raises Refused."""
+    if request.method not in _METHODS:
+        raise Refused(405, "method_refused", f"{request.method} is not served here")
+    if not request.raw_path.startswith("/"):
+        raise Refused(400, "target_form", "send the target as a path: /<upstream>/<path>")
+    headers = tuple(
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
+    )
+    _check_names(headers)
+    if not _HOST.match(_one(headers, "host") or ""):
+        raise Refused(400, "host_malformed", "the Host header is missing or malformed")
+    if (_one(headers, "transfer-encoding") or "chunked").lower() != "chunked":
+        raise Refused(400, "transfer_encoding", "no transfer coding but chunked is taken")
+    if (_one(headers, "content-encoding") or "identity").lower() != "identity":
+        raise Refused(415, "content_encoding", "send the body with no Content-Encoding")
+    if (_one(headers, "expect") or "100-continue").lower() != "100-continue":
+        raise Refused(417, "expectation_failed", "no expectation but 100-continue is met")
+    if _one(headers, "upgrade") is not None:
+        raise Refused(400, "upgrade_refused", "no protocol upgrade is served here")
+    return headers
+
+
+def _check_names(headers: Headers) -> None:
+    seen: set[str] = set()
+    for name, _ in headers:
+        lowered = name.lower()
+        if "_" in name and lowered.replace("_", "-") in _ONCE | response.OURS:
+            raise Refused(400, "header_ambiguous", f"the header {name} is spelt with _")
+        if lowered in seen and lowered in _ONCE:
+            raise Refused(400, "header_repeated", f"the header {lowered} stands twice")
+        seen.add(lowered)
+
+
+def _one(headers: Headers, name: str) -> str | None:
+    return next((value.strip() for key, value in headers if key.lower() == name), None)
+
+
+def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web.Response:
+    bodiless = request.method == "HEAD" or reply.status in _BODILESS
+    answer = web.Response(status=reply.status, body=b"" if bodiless else reply.body)
+    answer.headers.popall("Content-Type", None)
+    for name, value in reply.headers:
+        answer.headers.add(name, value)
+    if request.method == "HEAD":
+        answer.content_length = len(reply.body)
+    if close:
+        answer.force_close()
+    return answer

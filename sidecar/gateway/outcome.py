@@ -1,0 +1,119 @@
+"""What a tool's whole answer says about its effect, and the refusals where there is none.
+
+**Rules**
+1. A success is the tool's own word for the effect. A status the tool declares without effect allows
+   another attempt; other refusals of the tool are final answers.
+2. 5xx, and answers that ask to come back, leave the effect unknown. 502, 503 and 504 are an
+   intermediary's: the agent is told ``outcome_unknown``, not that it may try again.
+"""
+
+from processors.model.call import EffectKnown, Reason
+from sidecar.gateway.problem import Refusal
+from sidecar.store.ledger import ClaimState
+
+_INTERMEDIARY = frozenset({502, 503, 504})
+_COME_BACK = frozenset({409, 425})
+
+
+def read_status(
+    status: int, retry_after: bool, no_effect_statuses: frozenset[int]
+) -> tuple[EffectKnown, ClaimState, bool]:
+    """The effect, how the claim ends, and whether the agent gets the answer itself."""
+    if 200 <= status < 300 or status == 303:
+        return "confirmed", "completed", True
+    if status in no_effect_statuses:
+        return "not_executed", "failed_safe", True
+    come_back = status == 408 or (status in _COME_BACK and retry_after)
+    if 400 <= status < 500 and not come_back:
+        return "not_executed", "completed", True
+    return "unknown", "unknown", status not in _INTERMEDIARY
+
+
+def key_required(why: str) -> Refusal:
+    """400: the call needs an idempotency key."""
+    return Refusal(
+        status=400,
+        code="idempotency_key_required",
+        detail=f"send Idempotency-Key, new for each intended action: {why}",
+        next_action="request",
+    )
+
+
+def denied(reason: Reason | None) -> Refusal:
+    """403 with policy's own code."""
+    code = reason.code if reason else "denied"
+    message = reason.message if reason else ""
+    return Refusal(status=403, code=code, detail=message or "policy does not allow this call")
+
+
+def policy_failed() -> Refusal:
+    """503: no usable answer from policy."""
+    return Refusal(
+        status=503,
+        code="policy_error",
+        detail="policy gave no usable answer, so the call was not sent; the log says why",
+        next_action="retry",
+        retry_after=1,
+    )
+
+
+def store_failed() -> Refusal:
+    """503: the ledger cannot be read or written."""
+    return Refusal(
+        status=503,
+        code="fail_closed",
+        detail="the ledger cannot be used, so the call was not made; the log says why",
+        next_action="retry",
+        retry_after=1,
+    )
+
+
+def unreachable(reason: str) -> Refusal:
+    """502: nothing was sent."""
+    return Refusal(
+        status=502,
+        code="upstream_unreachable",
+        detail=f"the tool was not reached and nothing was sent: {reason}",
+        next_action="retry",
+    )
+
+
+def broken(reason: str) -> Refusal:
+    """502: a read without a whole answer."""
+    return Refusal(
+        status=502,
+        code="upstream_broken",
+        detail=f"the tool gave no whole answer: {reason}",
+        next_action="retry",
+    )
+
+
+def read_timed_out() -> Refusal:
+    """504: a read that was not answered in time."""
+    return Refusal(
+        status=504,
+        code="upstream_timeout",
+        detail="the tool did not answer in time",
+        next_action="retry",
+    )
+
+
+_SPENT = {
+    "approval_mismatch": "the approval is for another action, key or agent",
+    "approval_consumed": "the approval was used already",
+    "approval_denied": "an approver denied this call",
+    "approval_expired": "the approval has run out; a new key makes a new request",
+    "approval_pending": "the approval is not given yet",
+    "approval_policy_changed": "policy has changed since the approval; ask anew",
+    "approval_tool_changed": "the tool has changed since the approval; ask anew",
+}
+
+
+def not_spendable(code: str) -> Refusal:
+    """403: the approval cannot be used for this call."""
+    return Refusal(
+        status=403,
+        code=code,
+        detail=_SPENT.get(code, "the approval cannot be used"),
+        next_action="retry" if code == "approval_pending" else "request",
+    )

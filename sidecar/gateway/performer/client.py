@@ -1,0 +1,74 @@
+"""Sending one attempt to a tool, and reading what came of it as an event.
+
+**Rules**
+1. What is sent is what was prepared: path, query, headers and body of the action, nothing else.
+2. Only UpstreamFailed with ``sent`` false says that nothing left; every other failure may have had
+   an effect.
+"""
+
+import asyncio
+from typing import Any
+
+from sidecar.clock import monotonic_ns
+from sidecar.gateway import events
+from sidecar.gateway.action import Prepared
+from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequest, Upstreams
+from sidecar.telemetry import log
+
+_LOG = log("gateway")
+_GUARD_SECONDS = 1.0
+_NO_LIMIT_MS = 1 << 40
+
+Sent = tuple[events.UpstreamReplied | events.UpstreamFailed | events.TimedOut, UpstreamReply | None]
+
+
+def request(
+    prepared: Prepared,
+    *,
+    call_id: str,
+    idempotency_key: str | None,
+    episode: str | None,
+    limits: dict[str, Any],
+) -> UpstreamRequest:
+    """The attempt; ``limits`` of the decision may shorten the tool's time."""
+    limit_ns = limits.get("timeout_ms", _NO_LIMIT_MS) * 1_000_000
+    return UpstreamRequest(
+        tool=prepared.tool.name,
+        class_=prepared.tool.config.class_,
+        upstream=prepared.action.upstream,
+        method=prepared.action.method,
+        path=prepared.path,
+        query_raw=prepared.query_raw,
+        headers=prepared.headers,
+        body=prepared.body,
+        arguments=prepared.arguments,
+        idempotency_key=idempotency_key,
+        episode=episode,
+        timeout_ns=min(prepared.tool.timeout_ns, limit_ns),
+        call_id=call_id,
+    )
+
+
+async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, Any]) -> Sent:
+    """What came of the attempt, and the whole answer if there is one to pass on."""
+    started_ns = monotonic_ns()
+    try:
+        # The port keeps the time itself, and knows whether anything was sent; this is the guard.
+        async with asyncio.timeout(asked.timeout_ns / 1e9 + _GUARD_SECONDS):
+            answer = await upstreams.send(asked)
+    except UpstreamFailed as failed:
+        late = monotonic_ns() - started_ns >= asked.timeout_ns
+        if failed.sent and (late or failed.reason.startswith("timeout")):
+            return events.TimedOut(), None
+        return events.UpstreamFailed(sent=failed.sent, reason=failed.reason), None
+    except TimeoutError:
+        return events.TimedOut(), None
+    except Exception as error:
+        _LOG.error("upstream failed", tool=asked.tool, why=repr(error))
+        return events.UpstreamFailed(sent=True, reason="the gateway failed while sending"), None
+    limit = limits.get("max_response_bytes")
+    if limit is not None and len(answer.body) > limit:
+        reason = f"the answer exceeds {limit} bytes"
+        return events.UpstreamFailed(sent=True, reason=reason), None
+    retry_after = any(name.lower() == "retry-after" for name, _ in answer.headers)
+    return events.UpstreamReplied(status=answer.status, retry_after=retry_after), answer

@@ -1,0 +1,334 @@
+"""Performs one call's commands over the ports, and keeps the bodies the machine does not see.
+
+**Rules**
+1. A command is performed once and answered by one event; a port that fails is an event too.
+2. What is sent is what was prepared: path, query, headers and body of the action, nothing else.
+3. The outcome of a call that was sent is recorded with patience: losing it costs an unknown.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import msgspec
+
+from processors.model.call import Decision, Receipt
+from processors.model.principal import Principal
+from sidecar import clock
+from sidecar.canonical import sha256
+from sidecar.errors import StoreUnavailable
+from sidecar.gateway import approval as approvals
+from sidecar.gateway import commands, events, receipt, response
+from sidecar.gateway.action import Prepared
+from sidecar.gateway.desk import Desk
+from sidecar.gateway.hold import holds
+from sidecar.gateway.idempotency import scope_of, upstream_key
+from sidecar.gateway.opening import Opening
+from sidecar.gateway.performer import client as sending
+from sidecar.gateway.policy.document import Situation, document
+from sidecar.gateway.policy.limits import exceeded
+from sidecar.gateway.policy.result import denied
+from sidecar.gateway.recovery.driver import resolve
+from sidecar.gateway.request import ToolReply
+from sidecar.gateway.upstream import UpstreamReply
+from sidecar.store.envelope import SealBroken
+from sidecar.store.ledger import (
+    ANSWER_BYTES_MAX,
+    Answer,
+    ApprovalUse,
+    CallOutcome,
+    ClaimEnd,
+    Committed,
+    HoldState,
+    Intent,
+    NotCommitted,
+    OpenedCall,
+)
+from sidecar.store.ports import GatewayLedger
+from sidecar.telemetry import log
+
+_LOG = log("gateway")
+_LEASE_GRACE_NS = 30_000_000_000
+_POLL_SECONDS = (0.02, 0.05, 0.1, 0.25)
+_RECORD_PAUSES_SECONDS = (0.05, 0.5)
+
+
+class Performer:
+    """One call's hands. ``prepared`` and ``opening`` are None for a request that is no action."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        principal: Principal,
+        call: OpenedCall,
+        first: events.CallReceived | events.Malformed,
+        prepared: Prepared | None = None,
+        opening: Opening | None = None,
+    ) -> None:
+        self._desk = desk
+        self._principal = principal
+        self.call = call
+        self.first = first
+        self._prepared_or_none = prepared
+        self._opening = opening
+        self._decision: Decision | None = None
+        self._approval_id: str | None = None
+        self._attempt = 1
+        self._answer: UpstreamReply | None = None
+        self._holds: HoldState = "held"
+        self._receipt: Receipt | None = None
+
+    @property
+    def decided(self) -> str:
+        """Policy's effect, ``none`` where it was not asked."""
+        return self._decision.effect if self._decision else "none"
+
+    async def perform(self, command: commands.Command) -> events.Event | None:
+        """Do it; None for what needs no answer."""
+        try:
+            return await self._perform(command)
+        except (StoreUnavailable, SealBroken) as error:
+            _LOG.error("ledger failed", command=type(command).__name__, why=str(error))
+            return events.StoreFailed()
+
+    def reply(self, command: commands.Reply) -> ToolReply:
+        """The answer for the agent."""
+        ids = (
+            self._decision.decision_id if self._decision else "",
+            self._receipt.receipt_id if self._receipt else "",
+        )
+        if command.refusal is not None:
+            reasons = self._receipt.reasons if self._receipt else ()
+            return response.refused(command.refusal, *ids, reasons=reasons)
+        if command.stored is not None:
+            return response.stored(command.stored, self._desk.now_ns())
+        assert self._answer is not None, "no answer to reply with"
+        return response.passed(self._answer, *ids)
+
+    async def _perform(self, command: commands.Command) -> events.Event | None:
+        match command:
+            case commands.LookUpKey(wait_ns=wait_ns):
+                return await self._look_up(wait_ns)
+            case commands.Decide(attempt=attempt):
+                return await self._decide(attempt)
+            case commands.AskApproval(wait_ns=wait_ns):
+                return await self._ask(wait_ns)
+            case commands.CommitIntent():
+                return await self._commit(command)
+            case commands.MarkSent(claim=claim):
+                held = await self._ledger.mark_sent(claim, self._desk.now_ns())
+                return events.SentMarked(held=held)
+            case commands.Forward():
+                return await self._forward()
+            case commands.Reconcile(claim=claim):
+                return events.Reconciled(done=await resolve(self._desk, claim))
+            case commands.Settle():
+                self._holds = "settled"
+            case commands.Release():
+                self._holds = "released"
+            case commands.Keep():
+                self._holds = "held"
+            case commands.Record():
+                return await self._record(command)
+            case commands.Reply():
+                raise AssertionError("a Reply is not performed but given")
+        return None
+
+    async def _look_up(self, wait_ns: int) -> events.Event:
+        scope = scope_of(self.call)
+        assert scope is not None, "a call without a key looks none up"
+        ends_ns = clock.monotonic_ns() + wait_ns
+        for pause in _pauses():
+            claim = self._ledger.find_claim(scope)
+            open_ = claim is not None and claim.state in ("claimed", "sent")
+            if not open_ or clock.monotonic_ns() >= ends_ns:
+                return events.KeyFound(claim=claim, now_ns=self._desk.now_ns())
+            await asyncio.sleep(pause)
+        raise AssertionError("pauses do not end")
+
+    async def _decide(self, attempt: int) -> events.Event:
+        action = self._prepared.action
+        situation = Situation(
+            time_ns=self._desk.now_ns(),
+            request_id=self.call.call_id,
+            session_id=self.call.trace_id,
+            prior_tools=self._ledger.prior_tools(self.call),
+            key_present=self.call.key_hash is not None,
+            attempt=attempt,
+        )
+        asked = document(action, self._principal, situation, self._prepared.value)
+        try:
+            answer = await self._desk.ports.policy.decide(asked)
+        except Exception as error:  # whatever went wrong there, it is no permission
+            _LOG.error("policy failed", why=repr(error))
+            answer = denied("policy failed")
+        self._decision = answer.decision(self._desk.new_id())
+        limits = answer.limits if answer.effect == "allow_with_limits" else {}
+        return events.Decided(decision=self._decision, exceeded=exceeded(limits, action))
+
+    async def _ask(self, wait_ns: int) -> events.Event:
+        assert self._decision is not None
+        ends_ns = clock.monotonic_ns() + wait_ns
+        found = await self._ledger.ask_approval(
+            approvals.request(
+                self._prepared.action,
+                self._decision,
+                self._desk.settings.approvals,
+                self.call,
+                approval_id=self._desk.new_id(),
+                requester_name=self._principal.name,
+                now_ns=self._desk.now_ns(),
+            )
+        )
+        self._approval_id = found.approval_id
+        for pause in _pauses():
+            found = approvals.current(found, self._desk.now_ns())
+            if found.status == "approved" and wait_ns:
+                return events.Approved(approval_id=found.approval_id)
+            if found.status != "pending" or clock.monotonic_ns() >= ends_ns:
+                return events.NotApproved(approval=found)
+            await asyncio.sleep(pause)
+            found = self._ledger.find_approval(found.approval_id, self.call.project) or found
+        raise AssertionError("pauses do not end")
+
+    async def _commit(self, command: commands.CommitIntent) -> events.Event:
+        self._approval_id = command.approval_id or self._approval_id
+        self._attempt = command.attempt
+        result = await self._ledger.commit_intent(self._intent(command))
+        match result:
+            case Committed(claim=claim):
+                return events.IntentCommitted(claim=claim)
+            case NotCommitted(code=code):
+                return events.IntentRefused(code=code)
+        return events.KeyTaken()
+
+    def _intent(self, command: commands.CommitIntent) -> Intent:
+        tool, now_ns = self._prepared.tool, self._desk.now_ns()
+        revision = self._decision.policy_revision if self._decision else ""
+        return Intent(
+            call=self.call,
+            owner=self._desk.owner,
+            lease_until_ns=now_ns + tool.timeout_ns + _LEASE_GRACE_NS,
+            expires_at_ns=now_ns + tool.key_retention_ns,
+            policy_revision=revision or self._desk.ports.policy.revision,
+            receipt=self._sign(phase="authorised", effect="unknown", status=0, now_ns=now_ns),
+            now_ns=now_ns,
+            expected=command.seen,
+            approval=self._use(command.approval_id, revision),
+            holds=holds(self._prepared.action),
+        )
+
+    def _use(self, approval_id: str | None, revision: str) -> ApprovalUse | None:
+        if approval_id is None:
+            return None
+        assert self.call.key_hash is not None
+        return ApprovalUse(
+            approval_id=approval_id,
+            action_hash=self.call.action_hash,
+            key_hash=self.call.key_hash,
+            policy_revision=revision,
+            tool_digest=self._prepared.tool.tool_digest,
+        )
+
+    async def _forward(self) -> events.Event:
+        hashed = self.call.key_hash
+        request = sending.request(
+            self._prepared,
+            call_id=self.call.call_id,
+            idempotency_key=upstream_key(self._desk.house.secret, hashed) if hashed else None,
+            episode=self._principal.episode,
+            limits=self._limits,
+        )
+        event, self._answer = await sending.send(self._desk.ports.upstreams, request, self._limits)
+        return event
+
+    async def _record(self, command: commands.Record) -> events.Event:
+        now_ns = self._desk.now_ns()
+        self._receipt = self._sign(
+            phase=command.phase,
+            effect=command.effect,
+            status=command.status,
+            now_ns=now_ns,
+            code=command.code,
+            upstream_status=command.upstream_status,
+        )
+        recorded = CallOutcome(
+            call=self.call, receipt=self._receipt, now_ns=now_ns, end=self._end(command)
+        )
+        for pause in _RECORD_PAUSES_SECONDS if command.end is not None else ():
+            try:
+                return self._recorded(await self._ledger.record(recorded))
+            except StoreUnavailable as error:
+                _LOG.warning("outcome not recorded yet", call_id=self.call.call_id, why=str(error))
+                await asyncio.sleep(pause)
+        try:
+            return self._recorded(await self._ledger.record(recorded))
+        except StoreUnavailable:
+            self._receipt = None
+            raise
+
+    def _recorded(self, written: bool) -> events.Event:
+        if written:
+            return events.Recorded()
+        self._receipt = None
+        return events.StoreFailed()
+
+    def _end(self, command: commands.Record) -> ClaimEnd | None:
+        if command.claim is None or command.end is None:
+            return None
+        return ClaimEnd(
+            claim=command.claim,
+            call_id=self.call.call_id,
+            state=command.end,
+            reason=command.code,
+            answer=self._kept_answer() if command.keep_answer else None,
+            restore_approval=command.restore_approval,
+            holds=self._holds,
+        )
+
+    def _kept_answer(self) -> Answer | None:
+        answer = self._answer
+        if answer is None or len(answer.body) > ANSWER_BYTES_MAX:
+            return None
+        return Answer(
+            status=answer.status, headers=response.clean(answer.headers), body=answer.body
+        )
+
+    def _sign(self, *, now_ns: int, **outcome: Any) -> Receipt:
+        unsigned = receipt.draft(
+            self.call, self._decision, receipt_id=self._desk.new_id(), now_ns=now_ns
+        )
+        action = self._prepared_or_none.action if self._prepared_or_none else None
+        opening, answer = self._opening, self._answer
+        filled = msgspec.structs.replace(
+            unsigned,
+            **outcome,
+            attempt=self._attempt,
+            approval_id=self._approval_id,
+            upstream=action.upstream if action else None,
+            request_digest=action.body_digest if action else None,
+            response_digest=sha256(answer.body) if answer else None,
+            span_id=opening.trace.span_id if opening else None,
+            episode=self._principal.episode,
+            enforcement=opening.enforcement if opening else self._desk.settings.mode,
+        )
+        return receipt.sign(filled, self._desk.signer)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return self._decision.limits if self._decision else {}
+
+    @property
+    def _ledger(self) -> GatewayLedger:
+        return self._desk.ports.ledger
+
+    @property
+    def _prepared(self) -> Prepared:
+        assert self._prepared_or_none is not None
+        return self._prepared_or_none
+
+
+def _pauses() -> Iterator[float]:
+    """Short waits first, then steady ones, without end."""
+    return chain(_POLL_SECONDS, repeat(_POLL_SECONDS[-1]))

@@ -1,0 +1,154 @@
+"""Calls nobody waits for: what a dead process left, and outcomes nobody knows yet.
+
+**Rules**
+1. A claim that was never sent is FAILED_SAFE; one that was sent is UNKNOWN; both get the receipt
+   that was still owed.
+2. An unknown outcome is resolved by the tool's own recipe alone, with the evidence kept; what the
+   recipe cannot tell stays unknown.
+3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled``.
+"""
+
+import asyncio
+
+from msgspec import structs
+
+from processors.model.call import EffectKnown
+from sidecar.canonical import sha256
+from sidecar.errors import StoreUnavailable
+from sidecar.gateway import receipt
+from sidecar.gateway.desk import Desk
+from sidecar.gateway.idempotency import upstream_key
+from sidecar.gateway.problem import Refused
+from sidecar.gateway.reconcile import Question, Unanswerable, evidence, judge, question
+from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequest
+from sidecar.store.ledger import (
+    Answer,
+    CallOutcome,
+    Claim,
+    ClaimEnd,
+    ClaimState,
+    Fence,
+    HoldState,
+    OpenedCall,
+)
+from sidecar.telemetry import log
+
+_LOG = log("gateway")
+_EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
+    "failed_safe": ("not_executed", "released"),
+    "unknown": ("unknown", "held"),
+    "resolved_done": ("confirmed", "settled"),
+    "resolved_not_done": ("not_executed", "released"),
+}
+
+
+async def take_orphans(desk: Desk) -> int:
+    """End the open claims of dead owners; how many there were."""
+    found = desk.ports.ledger.orphans()
+    for claim in found:
+        state: ClaimState = "failed_safe" if claim.state == "claimed" else "unknown"
+        await _end(desk, claim, state, code="recovered")
+        _LOG.warning("call recovered", call_id=claim.call_id, tool=claim.tool, state=state)
+    return len(found)
+
+
+async def reconcile_unresolved(desk: Desk) -> None:
+    """Ask the recipes about every unknown outcome there is, one after the other."""
+    for claim in desk.ports.ledger.unresolved():
+        try:
+            done = await resolve(desk, claim)
+        except (StoreUnavailable, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            _LOG.error("not reconciled", call_id=claim.call_id, why=repr(error))
+            continue
+        _LOG.info("call reconciled", call_id=claim.call_id, tool=claim.tool, done=done)
+
+
+async def resolve(desk: Desk, claim: Claim) -> bool | None:
+    """Whether the call of a claim happened, by its tool's recipe, recorded. None: it cannot tell.
+
+    Raises StoreUnavailable.
+    """
+    tool = desk.ports.registry.tools.get(claim.tool)
+    call = desk.ports.ledger.opened_call(claim.call_id)
+    if tool is None or tool.done is None or tool.config.reconcile is None or call is None:
+        return None
+    key = upstream_key(desk.house.secret, claim.key_hash) if claim.key_hash else ""
+    reply = await _ask(desk, tool, call, key)
+    done = judge(tool.done, reply, idempotency_key=key) if reply else None
+    if done is None or reply is None:
+        return None
+    state: ClaimState = "resolved_done" if done else "resolved_not_done"
+    answer = evidence(reply, claim.call_id) if done else None
+    return done if await _end(desk, claim, state, code="reconciled", answer=answer) else None
+
+
+async def _ask(
+    desk: Desk, tool: RegisteredTool, call: OpenedCall, key: str
+) -> UpstreamReply | None:
+    assert tool.config.reconcile is not None
+    try:
+        asked = question(
+            tool.config.reconcile.get, idempotency_key=key, arguments=call.arguments or {}
+        )
+        return await desk.ports.upstreams.send(_request(desk, tool, call, asked))
+    except (Unanswerable, UpstreamFailed) as error:
+        _LOG.warning("recipe gave no answer", tool=tool.name, call_id=call.call_id, why=str(error))
+        return None
+
+
+def _request(
+    desk: Desk, tool: RegisteredTool, call: OpenedCall, asked: Question
+) -> UpstreamRequest:
+    upstream = tool.config.upstream
+    try:
+        asked_tool = desk.ports.registry.match(upstream, "GET", asked.path).tool.name
+    except Refused:
+        asked_tool = f"reconcile:{tool.name}"  # a name no tool has: nobody takes it for the call
+    return UpstreamRequest(
+        tool=asked_tool,
+        class_="read",
+        upstream=upstream,
+        method="GET",
+        path=asked.path,
+        query_raw=asked.query_raw,
+        headers=(("accept", "application/json"),),
+        timeout_ns=tool.timeout_ns,
+        call_id=call.call_id,
+    )
+
+
+async def _end(
+    desk: Desk, claim: Claim, state: ClaimState, *, code: str, answer: Answer | None = None
+) -> bool:
+    ledger, now_ns = desk.ports.ledger, desk.now_ns()
+    call, row = ledger.opened_call(claim.call_id), ledger.get_call(claim.call_id)
+    assert call is not None and row is not None, "an intent is committed with its call"
+    authorised = ledger.get_receipt(row.receipts[0])
+    assert authorised is not None
+    effect, holds = _EFFECTS[state]
+    filled = structs.replace(
+        authorised,
+        receipt_id=desk.new_id(),
+        phase="executed",
+        effect=effect,
+        status=answer.status if answer else 0,
+        code=code,
+        finished_at_ns=now_ns,
+        response_digest=sha256(answer.body) if answer else None,
+    )
+    ended = ClaimEnd(
+        claim=Fence(claim_id=claim.claim_id, fence=claim.fence),
+        call_id=claim.call_id,
+        state=state,
+        reason=code,
+        answer=answer,
+        restore_approval=state in ("failed_safe", "resolved_not_done"),
+        holds=holds,
+    )
+    outcome = CallOutcome(
+        call=call, receipt=receipt.sign(filled, desk.signer), now_ns=now_ns, end=ended
+    )
+    return await ledger.record(outcome)

@@ -1,0 +1,183 @@
+"""Approvals and votes in ledger.db: statements that run inside the writer's transaction.
+
+**Rules**
+1. Consuming is one UPDATE that checks all it is bound to; it succeeds for one caller.
+2. A request is asked once: the same action and key find the request that is there, unless it was
+   consumed or its policy or tool has changed since.
+3. A person votes once on a request, whatever number of keys they have.
+4. An approval that came back from a call that was not sent comes back once.
+"""
+
+import sqlite3
+from typing import Any
+
+from processors.model.call import Approval, Vote
+from sidecar.store.ledger import ApprovalUse, Ballot
+
+_COLUMNS = (
+    "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
+    " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
+    " approvers_min, decision_id, trace_id, consumed_by"
+)
+_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
+ApprovalRow = tuple[Approval, bytes]
+
+
+def find(
+    connection: sqlite3.Connection, project: str | None, approval_id: str
+) -> ApprovalRow | None:
+    """A request with its votes and its sealed summary."""
+    rows = _select(
+        connection,
+        "WHERE approval_id = ? AND (? IS NULL OR project = ?)",
+        (approval_id, project, project),
+    )
+    return rows[0] if rows else None
+
+
+def list_newest(
+    connection: sqlite3.Connection, project: str | None, limit: int
+) -> list[ApprovalRow]:
+    """Requests of a project, or of all, newest first."""
+    return _select(
+        connection,
+        "WHERE (? IS NULL OR project = ?) ORDER BY requested_at_ns DESC LIMIT ?",
+        (project, project, limit),
+    )
+
+
+def find_asked(connection: sqlite3.Connection, wanted: Approval) -> ApprovalRow | None:
+    """The newest request for the same action and key under the same policy and tool."""
+    rows = _select(
+        connection,
+        "WHERE project = ? AND requester = ? AND tool = ? AND key_hash = ? AND action_hash = ?"
+        " AND policy_revision = ? AND tool_digest = ? AND status != 'consumed'"
+        " ORDER BY requested_at_ns DESC LIMIT 1",
+        (
+            *(wanted.project, wanted.requester, wanted.tool, wanted.key_hash, wanted.action_hash),
+            *(wanted.policy_revision, wanted.tool_digest),
+        ),
+    )
+    return rows[0] if rows else None
+
+
+def insert(connection: sqlite3.Connection, asked: Approval, summary: bytes) -> None:
+    """Keep a new request; ``summary`` is sealed."""
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in _NAMES}
+    fields["roles"] = ",".join(asked.roles)
+    marks = ",".join("?" * (len(_NAMES) + 1))
+    connection.execute(
+        f"INSERT INTO approval ({_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
+        (*fields.values(), summary),
+    )
+
+
+def set_status(connection: sqlite3.Connection, approval_id: str, status: str) -> bool:
+    """Resolve a pending request; False when it is pending no more."""
+    cursor = connection.execute(
+        "UPDATE approval SET status = ? WHERE approval_id = ? AND status = 'pending'",
+        (status, approval_id),
+    )
+    return cursor.rowcount > 0
+
+
+def add_vote(connection: sqlite3.Connection, ballot: Ballot) -> bool:
+    """Keep a vote; False when this person has voted on the request already."""
+    cursor = connection.execute(
+        "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
+        " shown_digest) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            *(
+                ballot.approval_id,
+                ballot.voter,
+                ballot.voter_name.strip().casefold() or ballot.voter,
+            ),
+            *(ballot.decision, ballot.reason, ballot.now_ns, ballot.shown_digest),
+        ),
+    )
+    return cursor.rowcount > 0
+
+
+def consume(
+    connection: sqlite3.Connection,
+    use: ApprovalUse,
+    *,
+    project: str,
+    requester: str,
+    by: str,
+    now_ns: int,
+) -> str | None:
+    """Spend an approval on call ``by``; None when it was done, else the code of why not."""
+    cursor = connection.execute(
+        "UPDATE approval SET status = 'consumed', consumed_by = ?"
+        " WHERE approval_id = ? AND project = ? AND requester = ? AND status = 'approved'"
+        " AND expires_at_ns > ? AND action_hash = ? AND key_hash = ? AND policy_revision = ?"
+        " AND tool_digest = ?",
+        (
+            *(by, use.approval_id, project, requester, now_ns),
+            *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
+        ),
+    )
+    if cursor.rowcount > 0:
+        return None
+    found = find(connection, project, use.approval_id)
+    return _why_not(found[0] if found else None, use, requester=requester, now_ns=now_ns)
+
+
+def restore(connection: sqlite3.Connection, call_id: str) -> str | None:
+    """Give back what a call consumed, once; the approval's id when it was given back."""
+    row = connection.execute(
+        "UPDATE approval SET status = 'approved', consumed_by = NULL, restored = restored + 1"
+        " WHERE consumed_by = ? AND status = 'consumed' AND restored < 1 RETURNING approval_id",
+        (call_id,),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def take_token(connection: sqlite3.Connection, project: str, approval_id: str, now_ns: int) -> bool:
+    """Whether this is the first time the approved request's token is asked for."""
+    cursor = connection.execute(
+        "UPDATE approval SET token_taken = 1 WHERE approval_id = ? AND project = ?"
+        " AND status = 'approved' AND token_taken = 0 AND expires_at_ns > ?",
+        (approval_id, project, now_ns),
+    )
+    return cursor.rowcount > 0
+
+
+def _why_not(found: Approval | None, use: ApprovalUse, *, requester: str, now_ns: int) -> str:
+    if found is None or found.requester != requester:
+        return "approval_mismatch"
+    if found.action_hash != use.action_hash or found.key_hash != use.key_hash:
+        return "approval_mismatch"
+    if found.status == "approved" and found.expires_at_ns <= now_ns:
+        return "approval_expired"
+    if found.status != "approved":
+        return f"approval_{found.status}"
+    if found.tool_digest != use.tool_digest:
+        return "approval_tool_changed"
+    return "approval_policy_changed"
+
+
+def _select(
+    connection: sqlite3.Connection, where: str, values: tuple[object, ...]
+) -> list[ApprovalRow]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS}, summary FROM approval {where}",  # noqa: S608
+        values,
+    ).fetchall()
+    return [_approval(connection, row) for row in rows]
+
+
+def _approval(connection: sqlite3.Connection, row: tuple[Any, ...]) -> ApprovalRow:
+    *values, summary = row
+    fields = dict(zip(_NAMES, values, strict=True))
+    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
+    votes = tuple(
+        Vote(voter=v[0], decision=v[1], reason=v[2], voted_at_ns=v[3], shown_digest=v[4])
+        for v in connection.execute(
+            "SELECT voter, decision, reason, voted_at_ns, shown_digest FROM vote"
+            " WHERE approval_id = ? ORDER BY voted_at_ns",
+            (fields["approval_id"],),
+        )
+    )
+    return Approval(**fields, votes=votes, summary=""), summary

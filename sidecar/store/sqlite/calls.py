@@ -1,0 +1,183 @@
+"""Calls and receipts in ledger.db: what happened, one row a call, its receipts in the audit chain.
+
+**Rules**
+1. A receipt stands in the chain; its row here only says where.
+2. Arguments are sealed, bound to project and call.
+"""
+
+import json
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from processors.model.call import Receipt
+from sidecar.store.envelope import Sealers
+from sidecar.store.ledger import CallQuery, CallRow, Fact, OpenedCall
+from sidecar.store.receipts import from_document
+
+FactRow = tuple[int, str, str, str, bytes | None]
+OpenedRow = tuple[OpenedCall, bytes | None]
+_SHORT = (
+    "call.call_id, call.project, call.principal, call.tool, call.class, call.phase, call.status,"
+    " call.effect, call.decision_effect, call.code, call.approval_id, call.trace_id,"
+    " call.started_at_ns, call.finished_at_ns"
+)
+_FIELDS = tuple(CallRow.__struct_fields__[:14])
+
+
+def arguments_aad(project: str, call_id: str) -> bytes:
+    """What sealed arguments are bound to."""
+    return f"arguments/1\n{project}\n{call_id}".encode()
+
+
+def seal_arguments(sealers: Sealers, call: OpenedCall) -> bytes | None:
+    """A call's arguments as they are kept."""
+    if call.arguments is None:
+        return None
+    aad = arguments_aad(call.project, call.call_id)
+    return sealers(call.project).seal(msgspec.json.encode(call.arguments), aad)
+
+
+def open_fact(row: FactRow, sealers: Sealers) -> Fact:
+    """A fact with its arguments opened. Raises SealBroken."""
+    receipt = from_document(json.loads(row[2])["receipt"])
+    arguments = _open(sealers, row[1], row[3], row[4])
+    return Fact(seq=row[0], project=row[1], receipt=receipt, arguments=arguments)
+
+
+def open_call(row: OpenedRow, sealers: Sealers) -> OpenedCall:
+    """A call with its arguments opened. Raises SealBroken."""
+    call, sealed = row
+    arguments = _open(sealers, call.project, call.call_id, sealed)
+    return msgspec.structs.replace(call, arguments=arguments)
+
+
+def write(
+    connection: sqlite3.Connection,
+    call: OpenedCall,
+    receipt: Receipt,
+    sealed: bytes | None,
+    seq: int,
+) -> None:
+    """Keep a call's newest receipt in short, and where the receipt stands."""
+    connection.execute(
+        "INSERT INTO call (call_id, project, principal, tool, class, phase, status, effect,"
+        " decision_effect, code, approval_id, trace_id, started_at_ns, finished_at_ns, arguments)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (call_id) DO UPDATE SET phase = excluded.phase, status = excluded.status,"
+        " effect = excluded.effect, decision_effect = excluded.decision_effect,"
+        " code = excluded.code, finished_at_ns = excluded.finished_at_ns",
+        (
+            *(call.call_id, call.project, call.principal, call.tool, call.class_, receipt.phase),
+            *(receipt.status, receipt.effect, receipt.decision_effect, receipt.code),
+            *(receipt.approval_id, call.trace_id, call.started_at_ns, receipt.finished_at_ns),
+            sealed,
+        ),
+    )
+    connection.execute(
+        "INSERT INTO receipt (receipt_id, call_id, seq) VALUES (?, ?, ?)",
+        (receipt.receipt_id, call.call_id, seq),
+    )
+
+
+def list_newest(connection: sqlite3.Connection, query: CallQuery) -> list[CallRow]:
+    """Calls that match, newest first, without their receipts' ids."""
+    rows = connection.execute(
+        f"SELECT {_SHORT}, claim.state FROM call LEFT JOIN claim USING (call_id)"  # noqa: S608
+        " WHERE (?1 IS NULL OR call.project = ?1) AND (?2 IS NULL OR call.tool = ?2)"
+        " AND (?3 IS NULL OR call.trace_id = ?3) AND (?4 IS NULL OR claim.state = ?4)"
+        " ORDER BY call.started_at_ns DESC, call.call_id DESC LIMIT ?5",
+        (query.project, query.tool, query.trace_id, query.state, query.limit),
+    )
+    return [_row(row, ()) for row in rows]
+
+
+def find(connection: sqlite3.Connection, project: str | None, call_id: str) -> CallRow | None:
+    """One call with its receipts' ids."""
+    row = connection.execute(
+        f"SELECT {_SHORT}, claim.state FROM call LEFT JOIN claim USING (call_id)"  # noqa: S608
+        " WHERE call.call_id = ?1 AND (?2 IS NULL OR call.project = ?2)",
+        (call_id, project),
+    ).fetchone()
+    if row is None:
+        return None
+    ids = connection.execute(
+        "SELECT receipt_id FROM receipt WHERE call_id = ? ORDER BY seq", (call_id,)
+    )
+    return _row(row, tuple(each[0] for each in ids))
+
+
+def find_receipt(
+    connection: sqlite3.Connection, project: str | None, receipt_id: str
+) -> Receipt | None:
+    """One receipt, read from the chain."""
+    row = connection.execute(
+        "SELECT audit.body FROM receipt JOIN audit USING (seq)"
+        " WHERE receipt_id = ?1 AND (?2 IS NULL OR audit.project = ?2)",
+        (receipt_id, project),
+    ).fetchone()
+    return from_document(json.loads(row[0])["receipt"]) if row else None
+
+
+def prior_tools(connection: sqlite3.Connection, call: OpenedCall) -> tuple[str, ...]:
+    """Tools whose calls by this principal in this trace had their effect, the newest hundred."""
+    if call.trace_id is None:
+        return ()
+    rows = connection.execute(
+        "SELECT tool FROM call WHERE trace_id = ? AND project = ? AND principal = ?"
+        " AND phase = 'executed' AND effect = 'confirmed' ORDER BY started_at_ns DESC LIMIT 100",
+        (call.trace_id, call.project, call.principal),
+    ).fetchall()
+    return tuple(row[0] for row in reversed(rows))
+
+
+def find_opened(connection: sqlite3.Connection, call_id: str) -> OpenedRow | None:
+    """A call as it was opened, with its sealed arguments; read from its first receipt."""
+    row = connection.execute(
+        "SELECT audit.body, call.arguments FROM call JOIN receipt USING (call_id)"
+        " JOIN audit USING (seq) WHERE call_id = ? ORDER BY seq LIMIT 1",
+        (call_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    receipt = from_document(json.loads(row[0])["receipt"])
+    call = OpenedCall(
+        call_id=call_id,
+        project=receipt.project,
+        principal=receipt.principal,
+        principal_kind=receipt.principal_kind,
+        tool=receipt.tool,
+        class_=receipt.class_,
+        action_hash=receipt.action_hash,
+        started_at_ns=receipt.started_at_ns,
+        key_hash=receipt.key_hash,
+        trace_id=receipt.trace_id,
+    )
+    return call, row[1]
+
+
+def facts_after(connection: sqlite3.Connection, after: int, limit: int) -> list[FactRow]:
+    """Receipts that follow ``after`` in the chain, with sealed arguments."""
+    rows = connection.execute(
+        "SELECT audit.seq, audit.project, audit.body, call_id, call.arguments FROM audit"
+        " JOIN receipt USING (seq) JOIN call USING (call_id)"
+        " WHERE audit.seq > ? ORDER BY audit.seq LIMIT ?",
+        (after, limit),
+    )
+    return rows.fetchall()
+
+
+def _open(
+    sealers: Sealers, project: str, call_id: str, sealed: bytes | None
+) -> dict[str, Any] | None:
+    if sealed is None:
+        return None
+    opened = sealers(project).open(sealed, arguments_aad(project, call_id))
+    arguments: dict[str, Any] = msgspec.json.decode(opened)
+    return arguments
+
+
+def _row(row: tuple[Any, ...], receipts: tuple[str, ...]) -> CallRow:
+    fields = dict(zip(_FIELDS, row, strict=False))
+    return CallRow(**fields, receipts=receipts, state=row[14])

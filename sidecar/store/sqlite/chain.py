@@ -1,0 +1,93 @@
+"""The audit chain in ledger.db: append inside the caller's transaction, one signed head a commit.
+
+**Rules**
+1. An entry is appended in the transaction of what it records: neither exists without the other.
+2. The previous hash is read in that transaction, so two processes on one file make one chain.
+3. The head is signed once a commit, as its last statement; nothing is appended without a signer.
+"""
+
+import sqlite3
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
+
+_ENTRY = "seq, at_ns, project, kind, body, prev, hash"
+
+
+class Chain:
+    """Appends entries on the writer's connection; ``sign_head`` runs before each commit."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._signer: Signer | None = None
+        self._last: AuditEntry | None = None
+
+    def use_signer(self, signer: Signer) -> None:
+        """Sign heads with this key from now on."""
+        self._signer = signer
+
+    def append(
+        self, connection: sqlite3.Connection, *, at_ns: int, project: str, kind: str, body: str
+    ) -> int:
+        """The new entry's place. ``body`` is the RFC 8785 text of an object."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
+        last_seq, prev = last(connection)
+        seq = last_seq + 1
+        hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
+        connection.execute(
+            f"INSERT INTO audit ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            (seq, at_ns, project, kind, body, prev, hash_),
+        )
+        self._last = AuditEntry(
+            seq=seq, at_ns=at_ns, project=project, kind=kind, body=body, prev=prev, hash=hash_
+        )
+        return seq
+
+    def sign_head(self, connection: sqlite3.Connection) -> None:
+        """Sign the end of the chain if it moved in this transaction."""
+        if self._last is None or self._signer is None:
+            return
+        at_ns, self._last = self._last.at_ns, None
+        seq, hash_ = last(connection)  # a job undone by its savepoint left nothing behind
+        signature = self._signer.sign(head_document(seq, hash_, at_ns))
+        connection.execute(
+            "INSERT OR REPLACE INTO audit_head (id, seq, hash, signed_at_ns, kid, signature)"
+            " VALUES (1, ?, ?, ?, ?, ?)",
+            (seq, hash_, at_ns, self._signer.kid, signature),
+        )
+
+
+def last(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Place and hash of the last entry; 0 and the genesis hash for an empty chain."""
+    row = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    return (int(row[0]), str(row[1])) if row else (0, GENESIS)
+
+
+def read_entries(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditEntry]:
+    """Entries that follow ``after``, in order."""
+    rows = connection.execute(
+        f"SELECT {_ENTRY} FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+        (after, limit),
+    )
+    return [
+        AuditEntry(seq=r[0], at_ns=r[1], project=r[2], kind=r[3], body=r[4], prev=r[5], hash=r[6])
+        for r in rows
+    ]
+
+
+def read_last(connection: sqlite3.Connection) -> AuditEntry | None:
+    """The last entry."""
+    seq, _ = last(connection)
+    found = read_entries(connection, seq - 1, 1)
+    return found[0] if found else None
+
+
+def read_head(connection: sqlite3.Connection) -> AuditHead | None:
+    """The signed head, None for a chain never written."""
+    row = connection.execute(
+        "SELECT seq, hash, signed_at_ns, kid, signature FROM audit_head WHERE id = 1"
+    ).fetchone()
+    if row is None:
+        return None
+    return AuditHead(seq=row[0], hash=row[1], signed_at_ns=row[2], kid=row[3], signature=row[4])

@@ -1,0 +1,129 @@
+"""Claims on idempotency keys in ledger.db: statements that run inside the writer's transaction.
+
+**Rules**
+1. Every change is a compare-and-set on the fence and the state that were seen.
+2. Only ``claimed`` may become ``sent``; only the holder of the fence may end a claim.
+"""
+
+import sqlite3
+
+import msgspec
+
+from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope
+
+_COLUMNS = (
+    "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
+    " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
+    " answer"
+)
+ClaimRow = tuple[Claim, bytes | None]
+
+
+def find(connection: sqlite3.Connection, scope: Scope) -> ClaimRow | None:
+    """The claim of a scope with its sealed answer."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM claim"  # noqa: S608
+        " WHERE project = ? AND principal = ? AND tool = ? AND key_hash = ?",
+        (scope.project, scope.principal, scope.tool, scope.key_hash),
+    ).fetchone()
+    return _claim(row) if row else None
+
+
+def in_state(
+    connection: sqlite3.Connection, states: tuple[ClaimState, ...], limit: int
+) -> list[ClaimRow]:
+    """Claims in one of the states, oldest first."""
+    marks = ",".join("?" * len(states))
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM claim WHERE state IN ({marks}) ORDER BY claim_id LIMIT ?",  # noqa: S608
+        (*states, limit),
+    )
+    return [_claim(row) for row in rows]
+
+
+def take(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
+    """Make or take over the claim of an intent; None when the scope is another's."""
+    return _take_over(connection, intent) if intent.expected else _insert(connection, intent)
+
+
+def mark_sent(connection: sqlite3.Connection, claim: Fence, now_ns: int) -> bool:
+    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone."""
+    return _changed(
+        connection.execute(
+            "UPDATE claim SET state = 'sent', updated_at_ns = ?"
+            " WHERE claim_id = ? AND fence = ? AND state = 'claimed'",
+            (now_ns, claim.claim_id, claim.fence),
+        )
+    )
+
+
+def end(
+    connection: sqlite3.Connection,
+    ended: ClaimEnd,
+    *,
+    now_ns: int,
+    receipt_id: str,
+    answer: bytes | None,
+) -> bool:
+    """Set how a claim ended; False when another holds it or it has ended already."""
+    return _changed(
+        connection.execute(
+            "UPDATE claim SET state = ?, reason = ?, receipt_id = ?, answer = ?, updated_at_ns = ?"
+            " WHERE claim_id = ? AND fence = ? AND state IN ('claimed', 'sent', 'unknown')",
+            (
+                *(ended.state, ended.reason, receipt_id, answer, now_ns),
+                *(ended.claim.claim_id, ended.claim.fence),
+            ),
+        )
+    )
+
+
+def _insert(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
+    call = intent.call
+    cursor = connection.execute(
+        "INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner,"
+        " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
+        " VALUES (?, ?, ?, ?, ?, 'claimed', ?, ?, 1, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
+            *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
+            *(intent.expires_at_ns, _approval_id(intent)),
+        ),
+    )
+    if not _changed(cursor):
+        return None
+    assert cursor.lastrowid is not None
+    return Fence(claim_id=cursor.lastrowid, fence=1)
+
+
+def _take_over(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
+    seen = intent.expected
+    assert seen is not None
+    cursor = connection.execute(
+        "UPDATE claim SET state = 'claimed', fingerprint = ?, owner = ?, lease_until_ns = ?,"
+        " fence = fence + 1, attempt = attempt + 1, call_id = ?, updated_at_ns = ?,"
+        " expires_at_ns = ?, approval_id = ?, receipt_id = NULL, reason = NULL, answer = NULL"
+        " WHERE claim_id = ? AND fence = ? AND state = ?",
+        (
+            *(intent.call.action_hash, intent.owner, intent.lease_until_ns, intent.call.call_id),
+            *(intent.now_ns, intent.expires_at_ns, _approval_id(intent)),
+            *(seen.claim_id, seen.fence, seen.state),
+        ),
+    )
+    return Fence(claim_id=seen.claim_id, fence=seen.fence + 1) if _changed(cursor) else None
+
+
+def _approval_id(intent: Intent) -> str | None:
+    return intent.approval.approval_id if intent.approval else None
+
+
+def _changed(cursor: sqlite3.Cursor) -> bool:
+    return cursor.rowcount > 0
+
+
+def _claim(row: tuple[object, ...]) -> ClaimRow:
+    names = [name.strip() for name in _COLUMNS.split(",")]
+    fields = dict(zip(names, row, strict=True))
+    sealed = fields.pop("answer")
+    assert sealed is None or isinstance(sealed, bytes)
+    return msgspec.convert(fields, Claim), sealed

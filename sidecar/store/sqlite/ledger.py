@@ -1,0 +1,194 @@
+"""The gateway's ledger in one SQLite file: claims, approvals, calls, signing keys, audit chain.
+
+**Rules**
+1. ``commit_intent`` and ``record`` are one transaction each (``transactions``): durable whole, or
+   not at all. One writer thread commits for all; nothing commits on the event loop.
+2. Arguments, stored answers, approval summaries and private keys are sealed before they reach SQL,
+   each bound to its row.
+3. A claim of a process that died is an orphan from that moment on, known by its lock, not by time.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from processors.model.call import Approval
+from sidecar.store.envelope import Sealers
+from sidecar.store.ledger import (
+    Answer,
+    ApprovalUse,
+    Ballot,
+    CallOutcome,
+    Claim,
+    Fence,
+    Intent,
+    IntentResult,
+    OpenedCall,
+    Scope,
+    Signer,
+    StoredSigningKey,
+)
+from sidecar.store.sqlite import approvals, calls, claims, vault
+from sidecar.store.sqlite.chain import Chain
+from sidecar.store.sqlite.connection import migrate, open_database
+from sidecar.store.sqlite.ephemeral import is_ephemeral
+from sidecar.store.sqlite.ledger_reader import LedgerReader, summary_aad
+from sidecar.store.sqlite.owner import Owners
+from sidecar.store.sqlite.scripts import LEDGER, scripts
+from sidecar.store.sqlite.transactions import Transactions, Undone
+from sidecar.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+GATEWAY_SEAL = ""
+"""What is the gateway's own is sealed under the name no project can have."""
+
+
+class SqliteLedger(LedgerReader):
+    """The whole ledger. ``:memory:`` is allowed, and is ephemeral."""
+
+    def __init__(
+        self, path: Path | str, sealers: Sealers, *, busy_timeout_ms: int | None = None
+    ) -> None:
+        connection = open_database(path)
+        migrate(connection, scripts(LEDGER), path)
+        if busy_timeout_ms is not None:
+            connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms)}")
+        self._chain = Chain(str(path))
+        self._jobs = Transactions(self._chain)
+        self._writer = Writer(connection, str(path), self._chain.sign_head)
+        self._memory = path == ":memory:"
+        self._owners = Owners(path)
+        self.ephemeral = is_ephemeral(path)
+        if self._memory:
+            self._sealers = sealers  # the one connection there is serves reads too
+        else:
+            super().__init__(path, sealers)
+
+    def close(self) -> None:
+        """Finish what is queued and let go of the file. Safe to call twice."""
+        self._writer.close()
+        self._owners.close()
+        if not self._memory:
+            super().close()
+
+    def use_signer(self, signer: Signer) -> None:
+        """Sign audit heads with this key; nothing can be recorded before."""
+        self._chain.use_signer(signer)
+
+    async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
+        """The newest signing key, ``made`` if there was none. Raises SealBroken."""
+        sealer = self._sealers(GATEWAY_SEAL)
+        sealed = vault.seal_key(made, sealer)
+        found = await self._writer.run(lambda c: vault.find_or_add_key(c, sealed))
+        return vault.open_key(found, sealer)
+
+    async def find_or_add_secret(self, name: str, made: bytes) -> bytes:
+        """A named secret of the gateway, ``made`` if there was none. Raises SealBroken."""
+        sealer = self._sealers(GATEWAY_SEAL)
+        aad = f"secret/1\n{name}".encode()
+        sealed = sealer.seal(made, aad)
+        found = await self._writer.run(lambda c: vault.find_or_add_state(c, name, sealed))
+        return sealer.open(found, aad)
+
+    async def activate_policy(self, revision: str, now_ns: int) -> None:
+        """Intents decided under any other revision are refused from now on."""
+        await self._writer.run(lambda c: self._jobs.activate_policy(c, revision, now_ns))
+
+    def hold_owner(self, owner: str) -> None:
+        """Claims made under this name are alive until ``close`` or this process's death."""
+        self._owners.hold(owner)
+
+    def find_claim(self, scope: Scope) -> Claim | None:
+        """The claim of a scope with its opened answer. Raises SealBroken."""
+        row = self._read(lambda connection: claims.find(connection, scope))
+        return self._claim(row) if row else None
+
+    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
+        """Tools whose calls by this principal in this trace had their effect, in order."""
+        return self._read(lambda connection: calls.prior_tools(connection, call))
+
+    def orphans(self, limit: int = 1000) -> list[Claim]:
+        """Open claims of owners that are dead, oldest first."""
+        rows = self._read(lambda c: claims.in_state(c, ("claimed", "sent"), limit))
+        return [claim for claim, _ in rows if not self._owners.lives(claim.owner)]
+
+    def unresolved(self, limit: int = 1000) -> list[Claim]:
+        """Claims whose outcome is unknown, oldest first."""
+        rows = self._read(lambda c: claims.in_state(c, ("unknown",), limit))
+        return [claim for claim, _ in rows]
+
+    def opened_call(self, call_id: str) -> OpenedCall | None:
+        """A call as it was opened, with its arguments. Raises SealBroken."""
+        row = self._read(lambda connection: calls.find_opened(connection, call_id))
+        return calls.open_call(row, self._sealers) if row else None
+
+    async def commit_intent(self, intent: Intent) -> IntentResult:
+        """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
+        arguments = calls.seal_arguments(self._sealers, intent.call)
+        try:
+            return await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
+        except Undone as undone:
+            return undone.result
+
+    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
+        """Durably sent from here on; False when the claim is another's."""
+        return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns))
+
+    async def record(self, outcome: CallOutcome) -> bool:
+        """Receipt, claim's end, holds, restored approval. False, with nothing written, when the
+        claim is another's or has ended. Raises StoreUnavailable."""
+        arguments = calls.seal_arguments(self._sealers, outcome.call)
+        answer = self._seal_answer(outcome)
+        return await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
+
+    async def ask_approval(self, wanted: Approval) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet."""
+        sealer = self._sealers(wanted.project)
+        summary = sealer.seal(wanted.summary.encode(), summary_aad(wanted))
+        row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary))
+        return self._opened(row)
+
+    async def vote(self, ballot: Ballot) -> str | None:
+        """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""
+        return await self._writer.run(lambda c: self._jobs.vote(c, ballot))
+
+    async def take_token(self, project: str, approval_id: str, now_ns: int) -> bool:
+        """True once for an approved request: its token may be told now."""
+        return await self._writer.run(
+            lambda c: approvals.take_token(c, project, approval_id, now_ns)
+        )
+
+    def consume_approval(
+        self, use: ApprovalUse, *, project: str, requester: str, by: str, now_ns: int
+    ) -> str | None:
+        """Spend an approval outside an intent; None when done, else why not. Blocks."""
+        return self._writer.run_sync(
+            lambda c: approvals.consume(
+                c, use, project=project, requester=requester, by=by, now_ns=now_ns
+            )
+        )
+
+    def _claim(self, row: claims.ClaimRow) -> Claim:
+        claim, sealed = row
+        if sealed is None:
+            return claim
+        aad = _answer_aad(claim.project, claim.call_id)
+        opened = self._sealers(claim.project).open(sealed, aad)
+        return msgspec.structs.replace(claim, answer=msgspec.msgpack.decode(opened, type=Answer))
+
+    def _seal_answer(self, outcome: CallOutcome) -> bytes | None:
+        if outcome.end is None or outcome.end.answer is None:
+            return None
+        project = outcome.call.project
+        encoded = msgspec.msgpack.encode(outcome.end.answer)
+        return self._sealers(project).seal(encoded, _answer_aad(project, outcome.end.call_id))
+
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        return self._writer.run_sync(query) if self._memory else super()._read(query)
+
+
+def _answer_aad(project: str, call_id: str) -> bytes:
+    return f"answer/1\n{project}\n{call_id}".encode()

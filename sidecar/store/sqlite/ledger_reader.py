@@ -1,0 +1,109 @@
+"""Reading the ledger: lists, shows, facts and the audit chain, over a connection of its own.
+
+**Rules**
+1. Reads see committed rows only and never wait for a writer (WAL).
+2. What is sealed is opened here, for its own project and row; what does not open raises SealBroken.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from processors.model.call import Approval, Receipt
+from sidecar.store.envelope import Sealers
+from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
+from sidecar.store.sqlite import approvals, calls, chain, vault
+from sidecar.store.sqlite.connection import open_database, translating
+
+T = TypeVar("T")
+Read = Callable[[Callable[[sqlite3.Connection], T]], T]
+
+
+def summary_aad(approval: Approval) -> bytes:
+    """What a sealed summary is bound to."""
+    return f"approval/1\n{approval.project}\n{approval.approval_id}".encode()
+
+
+class Connection:
+    """One read-only connection that several threads may use in turn."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection = open_database(path, read_only=True)
+
+    def run(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """The query's result. Raises StoreUnavailable."""
+        with self._lock, translating(self._path):
+            return query(self._connection)
+
+    def close(self) -> None:
+        """Close. Safe to call twice."""
+        self._connection.close()
+
+
+class LedgerReader:
+    """What lists, shows and verifiers need of an existing ledger; writes nothing."""
+
+    def __init__(self, path: Path | str, sealers: Sealers) -> None:
+        self._sealers = sealers
+        self._reading = Connection(path)
+
+    def list_calls(self, query: CallQuery) -> list[CallRow]:
+        """Calls that match, newest first."""
+        return self._read(lambda connection: calls.list_newest(connection, query))
+
+    def get_call(self, call_id: str, project: str | None = None) -> CallRow | None:
+        """One call with its receipts' ids."""
+        return self._read(lambda connection: calls.find(connection, project, call_id))
+
+    def get_receipt(self, receipt_id: str, project: str | None = None) -> Receipt | None:
+        """One receipt as it stands in the chain."""
+        return self._read(lambda connection: calls.find_receipt(connection, project, receipt_id))
+
+    def facts_after(self, seq: int, limit: int) -> list[Fact]:
+        """Receipts that follow ``seq`` in the chain, with opened arguments. Raises SealBroken."""
+        rows = self._read(lambda connection: calls.facts_after(connection, seq, limit))
+        return [calls.open_fact(row, self._sealers) for row in rows]
+
+    def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
+        """A request as stored; whether it has expired since is the reader's arithmetic."""
+        row = self._read(lambda connection: approvals.find(connection, project, approval_id))
+        return self._opened(row) if row else None
+
+    def list_approvals(self, project: str | None = None, limit: int = 100) -> list[Approval]:
+        """Requests, newest first."""
+        rows = self._read(lambda connection: approvals.list_newest(connection, project, limit))
+        return [self._opened(row) for row in rows]
+
+    def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
+        """Audit entries that follow ``seq``, in order."""
+        return self._read(lambda connection: chain.read_entries(connection, seq, limit))
+
+    def last_entry(self) -> AuditEntry | None:
+        """The end of the chain, None for a chain never written."""
+        return self._read(chain.read_last)
+
+    def audit_head(self) -> AuditHead | None:
+        """The signed head of the chain."""
+        return self._read(chain.read_head)
+
+    def public_keys(self) -> dict[str, bytes]:
+        """Every signing key's public half, by key id."""
+        return self._read(vault.public_keys)
+
+    def close(self) -> None:
+        """Close the connection. Safe to call twice."""
+        self._reading.close()
+
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        return self._reading.run(query)
+
+    def _opened(self, row: approvals.ApprovalRow) -> Approval:
+        approval, sealed = row
+        summary = self._sealers(approval.project).open(sealed, summary_aad(approval))
+        return msgspec.structs.replace(approval, summary=summary.decode())

@@ -1,0 +1,210 @@
+"""The ledger's transactions: what must happen together, as jobs for the writer.
+
+**Rules**
+1. Policy revision, key claim, approval, holds and the signed authorisation are one transaction;
+   whatever fails raises Undone and leaves nothing.
+2. Receipt, end of the claim, holds and a restored approval are one transaction.
+3. A vote and what it resolves are one transaction, each in the audit chain.
+"""
+
+import sqlite3
+
+from processors.model.call import Approval, Receipt
+from sidecar.canonical import canonical
+from sidecar.store import receipts
+from sidecar.store.ledger import (
+    Ballot,
+    CallOutcome,
+    ClaimEnd,
+    Committed,
+    Intent,
+    IntentResult,
+    NotCommitted,
+    Occupied,
+    OpenedCall,
+)
+from sidecar.store.sqlite import approvals, calls, claims, vault
+from sidecar.store.sqlite.chain import Chain
+
+POLICY_REVISION = "policy_revision"
+
+
+class Undone(Exception):
+    """Leaves the transaction as if the job had never run; says why."""
+
+    def __init__(self, result: IntentResult) -> None:
+        self.result = result
+        super().__init__()
+
+
+class Transactions:
+    """Jobs over one chain. Sealed bytes are made before a job, never inside."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def activate_policy(self, connection: sqlite3.Connection, revision: str, now_ns: int) -> None:
+        """Set the revision intents must have been decided under."""
+        if vault.set_state(connection, POLICY_REVISION, revision.encode()):
+            self._append(connection, "policy_activated", "", now_ns, {"revision": revision})
+
+    def commit_intent(
+        self, connection: sqlite3.Connection, intent: Intent, arguments: bytes | None
+    ) -> IntentResult:
+        """The one final transaction. Raises Undone."""
+        revision = vault.get_state(connection, POLICY_REVISION)
+        if revision != intent.policy_revision.encode():
+            raise Undone(NotCommitted(code="policy_changed"))
+        fence = claims.take(connection, intent)
+        if fence is None:
+            raise Undone(Occupied())
+        self._consume(connection, intent)
+        for hold in intent.holds:
+            connection.execute(
+                "INSERT INTO hold (call_id, scope, project, amount, currency, state)"
+                " VALUES (?, ?, ?, ?, ?, 'held')",
+                (
+                    *(intent.call.call_id, hold.scope, intent.call.project),
+                    *(hold.amount, hold.currency),
+                ),
+            )
+        self._append_receipt(connection, intent.call, intent.receipt, arguments, intent.now_ns)
+        return Committed(claim=fence)
+
+    def record(
+        self,
+        connection: sqlite3.Connection,
+        outcome: CallOutcome,
+        arguments: bytes | None,
+        answer: bytes | None,
+    ) -> bool:
+        """A receipt and the end of its claim; False when the claim is another's or has ended."""
+        if outcome.end is not None:
+            done = claims.end(
+                connection,
+                outcome.end,
+                now_ns=outcome.now_ns,
+                receipt_id=outcome.receipt.receipt_id,
+                answer=answer,
+            )
+            if not done:
+                return False
+            self._settle(connection, outcome, outcome.end)
+        self._append_receipt(connection, outcome.call, outcome.receipt, arguments, outcome.now_ns)
+        return True
+
+    def ask(
+        self, connection: sqlite3.Connection, wanted: Approval, summary: bytes
+    ) -> approvals.ApprovalRow:
+        """The request for this action and key: ``wanted`` if there is none yet."""
+        found = approvals.find_asked(connection, wanted)
+        if found is not None:
+            return found
+        approvals.insert(connection, wanted, summary)
+        body = {
+            "action_hash": wanted.action_hash,
+            "approval_id": wanted.approval_id,
+            "key_hash": wanted.key_hash,
+            "requester": wanted.requester,
+            "shown_digest": wanted.shown_digest,
+            "tool": wanted.tool,
+        }
+        at_ns = wanted.requested_at_ns
+        self._append(connection, "approval_requested", wanted.project, at_ns, body)
+        return wanted, summary
+
+    def vote(self, connection: sqlite3.Connection, ballot: Ballot) -> str | None:
+        """Count a vote: None, or the code of why it does not count."""
+        row = approvals.find(connection, ballot.project, ballot.approval_id)
+        code = _why_not(row[0] if row else None, ballot)
+        if code == "approval_expired":
+            self._resolve(connection, ballot, "expired")
+        if code is not None or row is None:
+            return code
+        if not approvals.add_vote(connection, ballot):
+            return "vote_repeated"
+        body = {
+            "approval_id": ballot.approval_id,
+            "decision": ballot.decision,
+            "reason": ballot.reason,
+            "shown_digest": ballot.shown_digest,
+            "voter": ballot.voter,
+        }
+        self._append(connection, "approval_vote", ballot.project, ballot.now_ns, body)
+        if ballot.decision == "deny":
+            self._resolve(connection, ballot, "denied")
+        elif len(row[0].votes) + 1 >= row[0].approvers_min:
+            self._resolve(connection, ballot, "approved")
+        return None
+
+    def _consume(self, connection: sqlite3.Connection, intent: Intent) -> None:
+        if intent.approval is None:
+            return
+        code = approvals.consume(
+            connection,
+            intent.approval,
+            project=intent.call.project,
+            requester=intent.call.principal,
+            by=intent.call.call_id,
+            now_ns=intent.now_ns,
+        )
+        if code is not None:
+            raise Undone(NotCommitted(code=code))
+
+    def _settle(
+        self, connection: sqlite3.Connection, outcome: CallOutcome, ended: ClaimEnd
+    ) -> None:
+        connection.execute(
+            "UPDATE hold SET state = ? WHERE call_id = ? AND state = 'held'",
+            (ended.holds, ended.call_id),
+        )
+        restored = approvals.restore(connection, ended.call_id) if ended.restore_approval else None
+        if restored is not None:
+            project, at_ns = outcome.call.project, outcome.now_ns
+            body = {"approval_id": restored, "call_id": ended.call_id}
+            self._append(connection, "approval_restored", project, at_ns, body)
+
+    def _resolve(self, connection: sqlite3.Connection, ballot: Ballot, status: str) -> None:
+        if approvals.set_status(connection, ballot.approval_id, status):
+            body = {"approval_id": ballot.approval_id, "status": status}
+            self._append(connection, "approval_resolved", ballot.project, ballot.now_ns, body)
+
+    def _append_receipt(
+        self,
+        connection: sqlite3.Connection,
+        call: OpenedCall,
+        receipt: Receipt,
+        arguments: bytes | None,
+        now_ns: int,
+    ) -> None:
+        seq = self._chain.append(
+            connection,
+            at_ns=now_ns,
+            project=call.project,
+            kind=receipt.phase,
+            body=f'{{"receipt":{receipts.text(receipt)}}}',
+        )
+        calls.write(connection, call, receipt, arguments, seq)
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        kind: str,
+        project: str,
+        at_ns: int,
+        body: dict[str, str],
+    ) -> None:
+        text = canonical(body).decode()
+        self._chain.append(connection, at_ns=at_ns, project=project, kind=kind, body=text)
+
+
+def _why_not(approval: Approval | None, ballot: Ballot) -> str | None:
+    if approval is None:
+        return "no_such_approval"
+    if approval.status != "pending":
+        return f"approval_{approval.status}"
+    if approval.expires_at_ns <= ballot.now_ns:
+        return "approval_expired"
+    if approval.shown_digest != ballot.shown_digest:
+        return "summary_changed"
+    return None
