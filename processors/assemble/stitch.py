@@ -5,7 +5,7 @@ Rules
 2. A span link between two traces makes them one run.
 3. A tool-call id that a trace asked for and a later trace is shown answered makes them one run,
    unless the later trace asked for that id itself. Ids too short to be unique say nothing.
-4. The same response id in two calls that overlap in time is one call seen twice: one run.
+4. One model call reported from two traces (``twice``) makes them one run.
 
 Left to the next step: conversation ids within the idle window, log-only sources.
 """
@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from processors.assemble.gather import Node
-
-_ID_MIN = 12  # call_0, lookup_order_1 and the like restart with every turn
+from processors.assemble.twice import ID_MIN, same_calls
 
 
 def runs(nodes: list[Node]) -> list[list[Node]]:
@@ -55,7 +54,7 @@ def _shown(nodes: list[Node]) -> Iterator[tuple[str, str]]:
     asked: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         for call in node.calls:
-            if call.id and len(call.id) >= _ID_MIN:
+            if call.id and len(call.id) >= ID_MIN:
                 asked[call.id].append(node)
     for node in nodes:
         for answer in node.answers:
@@ -69,19 +68,8 @@ def _shown(nodes: list[Node]) -> Iterator[tuple[str, str]]:
 
 
 def _seen_twice(nodes: list[Node]) -> Iterator[tuple[str, str]]:
-    seen: dict[str, list[Node]] = defaultdict(list)
-    for node in nodes:
-        model = node.reading.model
-        if node.reading.kind == "model_call" and model and model.response_id:
-            for other in seen[model.response_id]:
-                if overlap(other, node):
-                    yield other.fragment.trace_id, node.fragment.trace_id
-            seen[model.response_id].append(node)
-
-
-def overlap(left: Node, right: Node) -> bool:
-    """Whether the two were going on at the same time."""
-    return left.start_ns <= right.end_ns and right.start_ns <= left.end_ns
+    for left, right in same_calls(nodes):
+        yield left.fragment.trace_id, right.fragment.trace_id
 
 
 def _find(parent: dict[str, str], trace: str) -> str:

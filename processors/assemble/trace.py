@@ -129,7 +129,8 @@ def _message_states(node: Node) -> dict[str, ContentState]:
         ("messages_in", reading.messages_in),
         ("messages_out", reading.messages_out),
     ):
-        states[field] = reading.content_state.get(field, "captured" if value else "absent")
+        state = reading.content_state.get(field, "captured" if value else "absent")
+        states[field] = "recovered" if value and state not in ("captured", "repr") else state
     return states
 
 

@@ -15,12 +15,12 @@ Source: "Joining and merging" of docs/specs/trace.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from processors.assemble.gather import Node
-from processors.assemble.stitch import overlap
+from processors.assemble.twice import models_agree, overlap, same_calls
 from processors.model.fragment import Fragment, Reading, union
 from processors.model.step import Model, Tool
 from processors.value import canonical
@@ -120,22 +120,21 @@ class Tree:
 def build_tree(nodes: list[Node]) -> Tree:
     """The tree of a run, with everything that was reported twice merged."""
     tree = Tree(nodes)
-    _merge_responses(tree)
+    _merge_same_calls(tree)
     _merge_nested_models(tree)
     _merge_tools(tree)
     return tree
 
 
-def _merge_responses(tree: Tree) -> None:
-    by_id: dict[str, list[Node]] = defaultdict(list)
-    for node in tree.nodes.values():
-        model = node.reading.model
-        if node.reading.kind == "model_call" and model and model.response_id:
-            by_id[model.response_id].append(node)
-    for same in by_id.values():
-        group = [node for node in same if overlap(same[0], node)]
-        if len(group) > 1:
-            tree.merge([node.key for node in group])
+def _merge_same_calls(tree: Tree) -> None:
+    for left, right in same_calls(_ordered(tree.nodes.values())):
+        keys = {tree.alive(left.key), tree.alive(right.key)}
+        if len(keys) == 2:
+            tree.merge(sorted(keys))
+
+
+def _ordered(nodes: Iterable[Node]) -> list[Node]:
+    return sorted(nodes, key=lambda node: (node.start_ns, node.key))
 
 
 def _merge_nested_models(tree: Tree) -> None:
@@ -173,10 +172,7 @@ def _agree(outer: Reading, inner: Reading) -> bool:
     ids = left.response_id, right.response_id
     if None not in ids and ids[0] != ids[1]:
         return False
-    names = [{m.request_model, m.response_model} - {None} for m in (left, right)]
-    return not all(names) or any(
-        a.startswith(b) or b.startswith(a) for a in names[0] for b in names[1] if a and b
-    )
+    return models_agree(left, right)
 
 
 def _wrapper(node: Node) -> Node:

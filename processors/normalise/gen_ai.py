@@ -152,7 +152,7 @@ def _read(attributes: Mapping[str, Any], client: bool, span_name: str) -> Readin
         conversation_id=first_name(attributes, FIELDS["conversation_id"]),
         error=_error(attributes),
         content_state=state,
-        attributes=_handoff(attributes),
+        attributes={**_broken(attributes, state), **_handoff(attributes)},
     )
 
 
@@ -233,22 +233,34 @@ def _usage(attributes: Mapping[str, Any], aggregated: bool) -> Usage | None:
 def _messages(
     attributes: Mapping[str, Any], state: dict[str, ContentState]
 ) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
-    shown: tuple[Message, ...] | None = None
-    said: tuple[Message, ...] | None = None
-    raw = first(attributes, FIELDS["messages_in"])
-    if raw is not None:
-        parsed, state["messages_in"] = parse(raw)
-        shown = messages(parsed, "user")
-    raw = first(attributes, FIELDS["messages_out"])
-    if raw is not None:
-        parsed, state["messages_out"] = parse(raw)
-        said = messages(parsed, "assistant")
+    shown = _message_list(attributes, "messages_in", "user", state)
+    said = _message_list(attributes, "messages_out", "assistant", state)
     raw = first(attributes, FIELDS["system"])
-    if raw is not None:
+    if raw is not None and (shown is not None or "messages_in" not in state):
         parsed, _ = parse(raw)
-        system = Message(role="system", parts=parts(parsed))
-        shown = (system, *(shown or ()))
+        shown = (Message(role="system", parts=parts(parsed)), *(shown or ()))
     return shown, said
+
+
+def _message_list(
+    attributes: Mapping[str, Any], field: str, role: str, state: dict[str, ContentState]
+) -> tuple[Message, ...] | None:
+    raw = first(attributes, FIELDS[field])
+    if raw is None:
+        return None
+    parsed, state[field] = parse(raw)
+    return messages(parsed, role)
+
+
+def _broken(attributes: Mapping[str, Any], state: Mapping[str, ContentState]) -> dict[str, Any]:
+    """Messages that are no messages (cut, or of another shape) stay under their own keys."""
+    return {
+        key: attributes[key]
+        for field in ("messages_in", "messages_out")
+        if state.get(field) not in (None, "captured", "empty")
+        for key in FIELDS[field]
+        if key in attributes
+    }
 
 
 def _tool(

@@ -11,6 +11,7 @@ Rules
 Source: Arize-ai/openinference spec/semantic_conventions.md, python/instrumentation/*.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,6 +64,7 @@ MAPPED = frozenset(key for keys in FIELDS.values() for key in keys) | {
 }
 PREFIXES = (IN, OUT, "llm.tools.")
 _HANDOFF = "handoff to "
+_FIRST_ID = re.compile(r'\s*\{\s*"id"\s*:\s*"([^"\\]+)"\s*,')  # whole although the rest is cut
 
 
 def read_span(span: Span) -> Reading | None:
@@ -156,7 +158,11 @@ def _model(attributes: Mapping[str, Any]) -> Model:
 
 def _response_id(raw: Any) -> str | None:
     """The provider's id: of a response object itself, or of the one inside a LangChain result."""
-    body = _object(raw)
+    body, state = parse(raw)
+    if state == "truncated" and (whole := _FIRST_ID.match(raw)):
+        return name(whole[1])
+    if not isinstance(body, dict):
+        return None
     if name(body.get("id")):
         return name(body["id"])
     output = body.get("llm_output")

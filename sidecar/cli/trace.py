@@ -1,7 +1,8 @@
 """``sidecar trace``: what agents did, from captures or from the store.
 
 Rules
-1. ``normalise`` needs no store and no running sidecar; content is kept whole.
+1. ``normalise`` needs no store and no running sidecar; content is kept whole. ``list`` and ``show``
+   read the store, running or not; what they print has passed redaction.
 2. One bad capture is reported on stderr and the others go on; the exit code is 1 at the end.
 """
 
@@ -9,18 +10,23 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import click
 import msgspec
 
+from processors.model.names import OutcomeStatus
 from processors.model.span import Batch
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
-from sidecar import clock
-from sidecar.cli.options import common, talk, to_json
+from sidecar import app, clock
+from sidecar.cli import trace_view
+from sidecar.cli.moments import HELP, Moment
+from sidecar.cli.options import common, emit, show_lines, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.otlp.decode import Signal, Undecodable, decode
 from sidecar.pipeline.build import build
+from sidecar.store.traces import TraceQuery
 
 _REQUEST = re.compile(r"(\d+)\.(traces|logs)\.(binpb|json)")
 
@@ -68,6 +74,69 @@ def normalise(paths: Sequence[str], config: str | None, store: str | None, outpu
         click.echo(json.dumps(printed, indent=2, ensure_ascii=False))
     if failed:
         click.get_current_context().exit(int(ExitCode.FAILED))
+
+
+@command.command("list")
+@click.option("--service", default=None, help="Only this OpenTelemetry service's.")
+@click.option(
+    "--since", "since_ns", type=Moment(), default=None, help=f"Started at or after. {HELP}"
+)
+@click.option(
+    "--until", "until_ns", type=Moment(), default=None, help="Started before; as --since."
+)
+@click.option(
+    "--outcome", type=click.Choice(get_args(OutcomeStatus)), default=None, help="Only this outcome."
+)
+@click.option("--project", default=None, help="Only this project's.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most.")
+@common(outputs=("text", "json", "jsonl"))
+def list_(config: str | None, store: str | None, output: str, **wanted: Any) -> None:
+    """List published traces, the newest start first.
+
+    \b
+    Example:
+      $ sidecar trace list --service refund-agent --since 24h --outcome contradicted
+      STARTED                   TRACE     SERVICE             STEPS  REV  OUTCOME
+      2026-07-01 12:00:00.123Z  8dbc77…   refund-agent 1.3.0  9      1    contradicted (…)
+    """
+    with app.open_traces(app.load_config(config, store)) as traces:
+        found = traces.list_traces(TraceQuery(**wanted))
+    if output == "text":
+        show_lines(trace_view.list_lines(found))
+    else:
+        emit(found, output, str)
+
+
+@command.command()
+@click.argument("trace_id")
+@click.option("--project", default=None, help="Whose, where two projects have one trace id.")
+@click.option("--revision", type=click.IntRange(1), default=None, help="[default: the newest]")
+@click.option("--all", "every_step", is_flag=True, help="Also spans of kind other.")
+@common()
+def show(
+    trace_id: str,
+    config: str | None,
+    store: str | None,
+    output: str,
+    every_step: bool,
+    **which: Any,
+) -> None:
+    """Show a trace: its steps as a tree, with decisions, claims, evidence and outcome.
+
+    \b
+    Example:
+      $ sidecar trace show 8dbc77aa01b2c3d4e5f60718293a4b5c
+    """
+    with app.open_traces(app.load_config(config, store)) as traces:
+        found = traces.get_trace(trace_id.lower(), **which)
+    if found is None:
+        raise SidecarError(
+            "there is no such trace", where=trace_id, do="List the ids with: sidecar trace list"
+        )
+    if output == "text":
+        show_lines(trace_view.trace_lines(found, every_step=every_step))
+    else:
+        emit(found, output, str)
 
 
 def as_json(trace: AgentTrace, capture: str | None = None) -> dict[str, object]:
