@@ -20,6 +20,7 @@ from sidecar.errors import SidecarError
 from sidecar.identity.keys import mint
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.sqlite.keys import SqliteKeys
+from sidecar.store.sqlite.traces import SqliteTraces
 
 
 def load_config(file: str | None, store: str | None, **overrides: object) -> Loaded:
@@ -36,6 +37,16 @@ def open_keys(loaded: Loaded) -> Iterator[SqliteKeys]:
         yield keys
     finally:
         keys.close()
+
+
+@contextmanager
+def open_traces(loaded: Loaded) -> Iterator[SqliteTraces]:
+    """The published traces, read only. Raises StoreUnavailable where there is no store."""
+    traces = SqliteTraces(Path(loaded.store_folder) / "traces.db")
+    try:
+        yield traces
+    finally:
+        traces.close()
 
 
 def create_key(

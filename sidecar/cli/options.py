@@ -64,6 +64,20 @@ def emit(value: Any, output: str, text: Callable[[], str]) -> None:
         click.echo(text())
 
 
+def show_lines(lines: Sequence[tuple[str, str]]) -> None:
+    """Print lines, each with a style of ``rich`` that only a terminal shows."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(text for text, _ in lines))
+        return
+    # Imported here: only a terminal pays for it.
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for text, style in lines:
+        console.print(Text(text, style=style))
+
+
 def talk(message: str) -> None:
     """Say something to the person at the terminal, on stderr."""
     click.echo(message, err=True)

@@ -1,0 +1,35 @@
+"""Points in time as people type them: ``2026-07-01T12:00:00Z``, ``2026-07-01``, or ``24h`` ago."""
+
+from datetime import UTC, datetime
+
+import click
+
+from processors.value import duration_ns
+from sidecar import clock
+
+HELP = "A time (2026-07-01T12:00:00Z) or how long ago (30m, 24h, 7d)."
+
+
+class Moment(click.ParamType):
+    """Nanoseconds since the Unix epoch; a time without a zone is UTC."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The moment a text means; click reports one that means none."""
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        try:
+            return clock.now_ns() - duration_ns(text)
+        except ValueError:
+            pass  # not a duration: it may be a time
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither a time nor a duration", param, ctx)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1_000_000) * 1000

@@ -1,0 +1,127 @@
+"""The stages as one pure composition: build, attach receipts, plan probes, judge, redact.
+
+Rules
+1. The same parts, receipts and evidence give the same trace; the time is an argument.
+2. Redaction is the last stage; what ``conclude`` returns is the first form that may be kept.
+3. Probes are planned on the unredacted trace, whose arguments they need, and run by the driver.
+4. A receipt without any span still makes a trace.
+5. Where a trace's older telemetry has expired, its last revision stands for it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from processors.model.call import ReceiptFact
+from processors.model.evidence import Evidence
+from processors.model.names import Capture, SideEffectClass
+from processors.model.step import Step
+from processors.model.trace import AgentTrace, TraceWarning
+from processors.redact.rules import redact
+from processors.verify.outcome import judge
+from processors.verify.receipts import attach
+from sidecar.pipeline.build import build
+from sidecar.pipeline.pack import join, unpack
+from sidecar.store.traces import Digests, PartKind, content_digest
+
+
+class ProjectRules(Struct, frozen=True, kw_only=True):
+    """What of a project's content is kept, and how long its sealed telemetry lives."""
+
+    capture: Capture = "off"
+    content_ns: int
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """What the stages need to know beside telemetry: tool classes, and each project's rules."""
+
+    tools: Mapping[str, SideEffectClass]
+    projects: Mapping[str, ProjectRules]
+    otherwise: ProjectRules
+
+    def of(self, project: str) -> ProjectRules:
+        """The rules of a project; one that is not listed has the defaults."""
+        return self.projects.get(project, self.otherwise)
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """An open trace's content, unsealed; ``base`` stands for parts that have expired."""
+
+    project: str
+    key: str
+    parts: tuple[tuple[PartKind, bytes], ...]
+    base: AgentTrace | None = None
+
+
+class Concluded(Struct, frozen=True, kw_only=True):
+    """A trace ready to keep, and its digests."""
+
+    trace: AgentTrace
+    digests: Digests
+
+
+_receipt_encoder = msgspec.msgpack.Encoder()
+_receipt_decoder = msgspec.msgpack.Decoder(ReceiptFact)
+
+
+def pack_receipt(fact: ReceiptFact) -> bytes:
+    """A receipt as the payload of a part."""
+    return _receipt_encoder.encode(fact)
+
+
+def assembled(opened: Opened, *, now_ns: int) -> tuple[AgentTrace, ...]:
+    """The traces of an open trace's parts, receipts attached, nothing redacted."""
+    batch = join([unpack(payload) for kind, payload in opened.parts if kind == "telemetry"])
+    receipts = [
+        _receipt_decoder.decode(payload) for kind, payload in opened.parts if kind == "receipt"
+    ]
+    traces = build(batch, project=opened.project, now_ns=now_ns)
+    if not traces and receipts:
+        traces = (_bare(opened),)
+    if opened.base is not None:
+        traces = tuple(_continued(opened.base, trace) for trace in traces)
+    return tuple(attach(trace, receipts, now_ns) for trace in traces)
+
+
+def conclude(
+    trace: AgentTrace, evidence: Sequence[Evidence], rules: Rules, *, now_ns: int
+) -> Concluded:
+    """The trace judged with what the probes saw, then redacted."""
+    plain = _judged(trace, rules, now_ns)
+    facts = content_digest(plain)
+    if not evidence:
+        return Concluded(trace=plain, digests=Digests(content=facts, facts=facts))
+    probed = _judged(replace(trace, evidence=(*trace.evidence, *evidence)), rules, now_ns)
+    return Concluded(trace=probed, digests=Digests(content=content_digest(probed), facts=facts))
+
+
+def _judged(trace: AgentTrace, rules: Rules, now_ns: int) -> AgentTrace:
+    judged = judge(trace, tools=rules.tools, now_ns=now_ns)
+    return redact(judged, rules.of(trace.project).capture)
+
+
+def _bare(opened: Opened) -> AgentTrace:
+    """A trace of which only the gateway knows."""
+    return AgentTrace(
+        trace_id=opened.key,
+        trace_ids=(opened.key,),
+        project=opened.project,
+        completeness="missing_root",
+    )
+
+
+def _continued(base: AgentTrace, late: AgentTrace) -> AgentTrace:
+    """A trace whose older telemetry has expired: the last revision's steps, and the late ones."""
+    steps: dict[str, Step] = {step.step_id: step for step in base.steps}
+    steps.update((step.step_id, step) for step in late.steps)
+    warning = TraceWarning(
+        code="late_after_expiry", detail="older telemetry had expired; its last revision stands"
+    )
+    return replace(
+        base,
+        steps=tuple(sorted(steps.values(), key=lambda step: (step.start_ns, step.step_id))),
+        warnings=(*(item for item in base.warnings if item != warning), warning),
+        final_output=late.final_output or base.final_output,
+    )

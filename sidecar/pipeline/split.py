@@ -1,0 +1,49 @@
+"""Which open trace an item belongs to.
+
+Rules
+1. A span, and a log record inside a trace, belong to their trace id.
+2. A log record outside any trace belongs to its service's conversation or session, where it names
+   one; else to its service: what comes together in time is assembled together.
+3. A key that is no trace id starts with ``log:``, so that the two never meet.
+"""
+
+from typing import Any
+
+from processors.model.span import Batch, LogRecord, Span
+
+_CONVERSATIONS = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "conversation.id",
+    "gen_ai.session.id",
+    "thread.id",
+)
+
+
+def split(batch: Batch) -> dict[str, Batch]:
+    """The batch by key of open trace; order inside a key is kept."""
+    spans: dict[str, list[Span]] = {}
+    logs: dict[str, list[LogRecord]] = {}
+    for span in batch.spans:
+        spans.setdefault(span.trace_id, []).append(span)
+    for record in batch.logs:
+        logs.setdefault(_key(record), []).append(record)
+    return {
+        key: Batch(spans=tuple(spans.get(key, ())), logs=tuple(logs.get(key, ())))
+        for key in {**spans, **logs}
+    }
+
+
+def _key(record: LogRecord) -> str:
+    if record.trace_id is not None:
+        return record.trace_id
+    service = _text(record.resource.get("service.name"))
+    for name in _CONVERSATIONS:
+        conversation = _text(record.attributes.get(name)) or _text(record.resource.get(name))
+        if conversation:
+            return f"log:{service}:{conversation}"
+    return f"log:{service}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

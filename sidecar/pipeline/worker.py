@@ -1,0 +1,83 @@
+"""The pipeline's own process, from the inside.
+
+Rules
+1. It runs at the lowest priority, so that a tool call on the same machine always wins.
+2. Its standard input is its parent: one line of settings, then nothing. The end of that stream,
+   for whatever reason the parent went, ends this process too.
+3. It opens nothing itself: it is handed ports, opened by ``open_work`` (app) from the settings.
+4. A failing store ends the process with a message and exit code 3; the parent starts it again.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from sidecar.errors import ExitCode, SidecarError
+from sidecar.pipeline.batch import Rules
+from sidecar.pipeline.config import Config
+from sidecar.pipeline.driver import Pipeline, Ports
+from sidecar.telemetry import log
+
+# Telemetry makes many small objects and few cycles (performance.md: +13 to 24 %).
+_GC_THRESHOLD = 100_000
+_GRACE_SECONDS = 5.0
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What the process works on, and how to close it at the end."""
+
+    ports: Ports
+    config: Config
+    rules: Rules
+    close: Callable[[], None]
+
+
+def serve(open_work: Callable[[bytes], Work]) -> int:
+    """The life of the process: settings, ports, loops, end. Returns the exit code.
+
+    To be called as the last thing of an entry function of a process started by ``PipelineProcess``.
+    """
+    os.nice(19)
+    # Ctrl-C reaches the whole process group; the parent decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = sys.stdin.buffer.readline()
+    try:
+        work = open_work(settings)
+        try:
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD)
+            asyncio.run(run(work.ports, work.config, work.rules))
+        finally:
+            work.close()
+    except SidecarError as error:
+        log("pipeline").error("pipeline_stopped", reason=error.text())
+        return int(ExitCode.FAULT)
+    return int(ExitCode.GOOD)
+
+
+async def run(ports: Ports, config: Config, rules: Rules) -> None:
+    """The pipeline, until the parent closes standard input or the process gets SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    threading.Thread(target=_await_end, args=(loop, stop), name="parent", daemon=True).start()
+    await Pipeline(ports, config, rules).run(stop)
+
+
+def _await_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    while sys.stdin.buffer.read(65536):
+        pass
+    try:
+        loop.call_soon_threadsafe(stop.set)
+    except RuntimeError:
+        return  # the loop has ended already, and with it the process
+    # A step that never ends must not outlive the parent: what it had not committed is done again.
+    threading.Event().wait(_GRACE_SECONDS)
+    os._exit(int(ExitCode.FAULT))

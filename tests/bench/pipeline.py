@@ -1,0 +1,145 @@
+"""End-to-end spans per CPU second: sealed journal to published traces, every stage, durable.
+
+CPU is this process's user and system time, from the first record read to the last trace published. Beside
+it stands decoding alone (protobuf to plain telemetry), so that the machine's speed drops out.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent)]
+import _payloads as payloads  # noqa: E402
+
+from sidecar import clock  # noqa: E402
+from sidecar.otlp.decode import decode  # noqa: E402
+from sidecar.pipeline.batch import ProjectRules, Rules  # noqa: E402
+from sidecar.pipeline.config import Config  # noqa: E402
+from sidecar.pipeline.driver import Pipeline, Ports  # noqa: E402
+from sidecar.store.envelope import Sealer  # noqa: E402
+from sidecar.store.journal import JournalEntry, journal_cursor  # noqa: E402
+from sidecar.store.sqlite.connection import open_database  # noqa: E402
+from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader  # noqa: E402
+from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces  # noqa: E402
+
+KEY = os.urandom(32)
+UNPUBLISHED = "SELECT count(*) FROM open_trace WHERE version > published_version"
+STEPS = "SELECT coalesce(sum(steps), 0), count(*) FROM trace WHERE newest = 1"
+
+
+def sealers(project):
+    """One key for all."""
+    return Sealer(KEY, clock.random_bytes)
+
+
+def cpu():
+    """User and system seconds of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def fill(folder, bodies):
+    """A journal with the bodies in it; its cursor's name."""
+    journal = SqliteJournal(
+        folder / "journal.db", sealers=sealers, bytes_max=1 << 32, new_id=clock.new_id
+    )
+    for body in bodies:
+        entry = JournalEntry(
+            project="bench",
+            principal="key:bench",
+            signal="traces",
+            encoding="protobuf",
+            payload=body,
+            received_ns=clock.now_ns(),
+        )
+        await journal.append(entry)
+    journal.close()
+    return journal_cursor(journal.journal_id)
+
+
+async def drain(folder, cursor, records, capture):
+    """Run the pipeline until all is published; CPU seconds."""
+    opened = SqliteOpenTraces(folder / "traces.db", sealers=sealers)
+    journal = SqliteJournalReader(folder / "journal.db", sealers=sealers)
+    traces = SqliteTraces(folder / "traces.db")
+    looking = open_database(folder / "traces.db", read_only=True)
+    ports = Ports(
+        journal=journal,
+        open_traces=opened,
+        traces=traces,
+        facts_after=lambda seq, limit: [],
+        probed=lambda trace: False,
+        probe=lambda trace: None,
+    )
+    projects = ProjectRules(capture=capture, content_ns=1 << 60)
+    rules = Rules(tools={"issue_refund": "irreversible"}, projects={}, otherwise=projects)
+    stop = asyncio.Event()
+    before = cpu()
+    running = asyncio.create_task(Pipeline(ports, Config(idle="50ms"), rules).run(stop))
+    while opened.cursor(cursor) < records or looking.execute(UNPUBLISHED).fetchone()[0]:
+        await asyncio.sleep(0.05)
+    spent = cpu() - before
+    stop.set()
+    await running
+    steps, count = looking.execute(STEPS).fetchone()
+    for store in (opened, journal, traces, looking):
+        store.close()
+    return spent, steps, count
+
+
+def measure(requests, capture):
+    """(spans, CPU seconds, steps, traces) of one run."""
+    bodies = [request.SerializeToString() for request in requests]
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        cursor = asyncio.run(fill(Path(name), bodies))
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(100_000)
+        spent, steps, count = asyncio.run(drain(Path(name), cursor, len(bodies), capture))
+    return sum(map(payloads.spans, requests)), spent, steps, count
+
+
+def decoding(requests):
+    """Spans per CPU second of decoding alone."""
+    bodies = [request.SerializeToString() for request in requests]
+    before = cpu()
+    for body in bodies:
+        decode("traces", "protobuf", body)
+    return sum(map(payloads.spans, requests)) / (cpu() - before)
+
+
+def main():
+    """Print a line for each payload."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=40)
+    parser.add_argument("--capture", default="off")
+    options, _ = parser.parse_known_args()
+    count = options.requests
+    real = payloads.captured()
+    sets = {
+        "small spans": [payloads.small(seed) for seed in range(count)],
+        "captured spans": [
+            payloads.renumbered(real[number % len(real)], number + 1) for number in range(count)
+        ]
+        if real
+        else [],
+    }
+    for name, requests in sets.items():
+        if not requests:
+            print(f"{name:15} skipped: needs ../shared corpora")
+            continue
+        spans, spent, steps, traces = measure(requests, options.capture)
+        print(
+            f"{name:15} {spans / spent:8,.0f} spans/CPU-s ({spans:,} spans, {traces:,} traces,"
+            f" {steps:,} steps); decoding alone {decoding(requests):8,.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
