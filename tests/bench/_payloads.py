@@ -1,7 +1,7 @@
 """The two payloads all ingest benchmarks use: small spans, and spans as captured.
 
-Small: 512 spans of about 0.5 KB, made here. Captured: the spans of the shared corpora, merged into requests
-of about 512; where the corpora are absent, there is no such payload.
+Small: 512 spans of about 0.5 KB, made here. Captured: the spans of the shared corpora, merged into
+requests of about 512; where the corpora are absent, there is no such payload.
 """
 
 import itertools
@@ -68,7 +68,7 @@ def _number(attributes, key, value):
 
 
 def captured(folder=CORPORA):
-    """Requests of about 512 spans each, from every protobuf trace capture; empty without corpora."""
+    """Requests of about 512 spans each, from every protobuf capture; empty without corpora."""
     merged, request, count = [], ExportTraceServiceRequest(), 0
     for path in sorted(folder.rglob("*.traces.binpb")):
         part = ExportTraceServiceRequest()
@@ -100,6 +100,4 @@ def all_spans(request):
 
 def spans(request):
     """How many spans a request holds."""
-    return sum(
-        len(scope.spans) for group in request.resource_spans for scope in group.scope_spans
-    )
+    return sum(len(scope.spans) for group in request.resource_spans for scope in group.scope_spans)

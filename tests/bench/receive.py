@@ -1,7 +1,8 @@
 """Acknowledged spans per CPU second: journal on, sealed, durable, consumed rows deleted.
 
-The receiver runs in a process of its own; CPU is its user and system time while the load runs. Beside each
-figure stands the same receiver with a sink that keeps nothing, so that the machine's speed drops out.
+The receiver runs in a process of its own; CPU is its user and system time while the load runs.
+Beside each figure stands the same receiver with a sink that keeps nothing, so that the machine's
+speed drops out.
 """
 
 import argparse
