@@ -1,0 +1,79 @@
+"""Redaction: the last stage before anything of a trace is kept, shown or sent on.
+
+Rules
+1. ``off``: every captured text and value goes: messages, outputs, arguments, results, the final
+   answer, claims' texts, errors' and free texts, evidence data, attributes that ``allowed`` does
+   not list. Ids, names, times, status, usage, decisions and the outcome stay.
+2. ``redacted``: texts stay, with what ``detectors`` find masked (``leaves``). ``full``: all stays.
+3. ``content_state`` keeps that there was something: what lost anything is ``redacted``.
+4. Redacting twice changes nothing, and the same trace gives the same result.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from processors.model.evidence import Claim, Evidence
+from processors.model.names import Capture
+from processors.model.trace import AgentTrace, Service, TraceWarning
+from processors.redact.keeping import Keeping, Masked, NamesOnly
+from processors.redact.steps import redact_step
+
+# Warnings whose detail is ours: step ids, tool names and fixed sentences.
+_OWN_WARNINGS = frozenset(
+    {"args_mismatch", "clock_skew", "possible_duplicate_effect", "late_after_expiry"}
+)
+
+
+def redact(trace: AgentTrace, capture: Capture) -> AgentTrace:
+    """The trace as a project with this capture may keep it."""
+    match capture:
+        case "full":
+            return trace
+        case "off":
+            return _kept(trace, NamesOnly())
+        case "redacted":
+            return _kept(trace, Masked())
+        case _:
+            assert_never(capture)
+
+
+def _kept(trace: AgentTrace, keep: Keeping) -> AgentTrace:
+    service = trace.service
+    return replace(
+        trace,
+        conversation_id=keep.name(trace.conversation_id) if trace.conversation_id else None,
+        service=Service(
+            name=keep.name(service.name) if service.name else service.name,
+            version=keep.name(service.version) if service.version else service.version,
+        ),
+        warnings=tuple(_warning(warning, keep) for warning in trace.warnings),
+        steps=tuple(redact_step(step, keep) for step in trace.steps),
+        final_output=keep.text(trace.final_output) if trace.final_output else trace.final_output,
+        claims=tuple(_claim(claim, keep) for claim in trace.claims),
+        evidence=tuple(_evidence(item, keep) for item in trace.evidence),
+    )
+
+
+def _warning(warning: TraceWarning, keep: Keeping) -> TraceWarning:
+    if warning.code in _OWN_WARNINGS:
+        return warning
+    return TraceWarning(code=warning.code, detail=keep.code(warning.detail) or "")
+
+
+def _claim(claim: Claim, keep: Keeping) -> Claim:
+    return replace(
+        claim,
+        subject=keep.name(claim.subject) if claim.subject else claim.subject,
+        text=keep.text(claim.text) if claim.text else claim.text,
+    )
+
+
+def _evidence(item: Evidence, keep: Keeping) -> Evidence:
+    return replace(
+        item,
+        name=keep.name(item.name),
+        subject=keep.name(item.subject) if item.subject else item.subject,
+        detail=keep.code(item.detail) if item.detail else item.detail,
+        data=keep.data(item.data),
+    )

@@ -1,0 +1,61 @@
+"""An answer cut into the clauses that phrases are looked for in.
+
+Rules
+1. Code, quoted lines and quoted matter are not the agent's own words and are left out.
+2. A clause is lower-case words and digits; contractions are written out (``couldn't`` = could not).
+3. A number is never cut in two, and neither is what a mark inside it joins (49.99, 10:30, 1,000).
+"""
+
+import re
+
+_SENTENCE = re.compile(r"(?<=[.!?…])[\"')\]*_]*\s+|\n+|(?<=[a-z][.!?])(?=[A-Z])")
+_FRAGMENT = re.compile(
+    r"\s*(?:[;—–]|:(?!\d)|,(?!\d)|\s-\s|\s(?:and|but|however|although|though|so|then|or|because"
+    r"|nor)\s)\s*"
+)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"[\"“][^\"“”\n]{0,400}[\"”]")
+_MARKS = re.compile(r"[.,;:']")
+_EXPANSIONS = (
+    (re.compile(r"\bwon't\b"), "will not"),
+    (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
+    (re.compile(r"n't\b"), " not"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"'m\b"), " am"),
+    (re.compile(r"'d\b"), " would"),
+    (re.compile(r"\b(it|that|this|everything|he|she|there)'s\b"), r"\1 is"),
+    (re.compile(r"'s\b"), ""),
+    (re.compile(r"\be-mail"), "email"),
+    (re.compile(r"[^a-z0-9' ,;:.—–-]+"), " "),
+)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of an answer, without quoted matter, code and quoted lines."""
+    spoken = _QUOTED.sub(" ", _CODE.sub(" ", text))
+    return [part.strip() for part in _SENTENCE.split(spoken) if part and part.strip()]
+
+
+def expand(sentence: str) -> str:
+    """A sentence in lower case, contractions written out, marks other than separators gone."""
+    words = sentence.lower().replace("’", "'")
+    for pattern, instead in _EXPANSIONS:
+        words = pattern.sub(instead, words)
+    return " ".join(words.split())
+
+
+def fragments(sentence: str) -> list[tuple[str, bool]]:
+    """The clauses of an expanded sentence, each with whether a comma or more precedes it."""
+    parts: list[tuple[str, bool]] = []
+    start, strong = 0, True
+    for match in _FRAGMENT.finditer(sentence):
+        parts.append((_trim(sentence[start : match.start()]), strong))
+        start, strong = match.end(), not match[0].strip().isalpha()
+    parts.append((_trim(sentence[start:]), strong))
+    return [part for part in parts if part[0]]
+
+
+def _trim(text: str) -> str:
+    return " ".join(_MARKS.sub(" ", text).split())

@@ -1,0 +1,234 @@
+"""Effects: what a run attempted in the world, and what independent evidence says of each.
+
+Rules
+1. An effect is one tool with one set of arguments: attempts that repeat it belong together.
+2. Reads are no effects, unless a probe or a twin was asked about one.
+3. State (a probe, a twin) outweighs receipts: a receipt says what the tool answered, state what is.
+   Among observations of state one that did not hold decides, then one that could not be had.
+4. Among receipts of one effect a confirmed one decides, then an unknown one.
+5. State observed before its step had ended, or dated ahead of now, is no observation: unknown.
+6. What an emitter says is no evidence of an effect, and neither is a check for duplicates.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from processors.model.evidence import Evidence
+from processors.model.names import SideEffectClass
+from processors.model.step import Step
+from processors.model.trace import AgentTrace
+from processors.verify.pairing import argument_key
+from processors.verify.subjects import is_reading, registered, same_tool
+
+NO_DUPLICATE: Final = "no_duplicate_effect"
+AHEAD_NS: Final = 300_000_000_000
+_NOT_ATTEMPTED = ("requested_only", "denied", "deferred")
+
+
+class Effect(Struct, frozen=True, kw_only=True):
+    """One effect in order of first attempt. ``class_`` is None where nobody declared the tool.
+
+    ``held``: True it is there, False it is not, None unknown; ``proved`` whether any independent
+    evidence speaks of it at all.
+    """
+
+    subject: str | None
+    class_: SideEffectClass | None
+    arguments: Any
+    step_ids: tuple[str, ...]
+    receipts: tuple[Evidence, ...]
+    states: tuple[Evidence, ...]
+    held: bool | None
+    proved: bool
+
+    @property
+    def evidence_ids(self) -> tuple[str, ...]:
+        """The ids of all evidence of the effect, state first."""
+        return tuple(item.evidence_id for item in (*self.states, *self.receipts))
+
+
+class _Group(Struct, kw_only=True):
+    subject: str | None
+    class_: SideEffectClass | None = None
+    arguments: Any = None
+    step_ids: dict[str, None] = field(default_factory=dict)
+    receipts: list[Evidence] = field(default_factory=list)
+    states: dict[str, Evidence] = field(default_factory=dict)
+
+
+def effects(
+    trace: AgentTrace, tools: Mapping[str, SideEffectClass], now_ns: int
+) -> tuple[Effect, ...]:
+    """The effects of a run in order of first attempt."""
+    gathering = _Gathering(trace, tools, now_ns)
+    for step in trace.steps:
+        if step.kind == "tool_call":
+            gathering.add_step(step)
+    gathering.add_unplaced()
+    return tuple(
+        _effect(group)
+        for group in gathering.groups.values()
+        if group.class_ != "read" or group.states
+    )
+
+
+class _Gathering:
+    """Evidence sorted to effects."""
+
+    def __init__(
+        self, trace: AgentTrace, tools: Mapping[str, SideEffectClass], now_ns: int
+    ) -> None:
+        self.groups: dict[tuple[str | None, str], _Group] = {}
+        self._tools = tools
+        self._names: dict[str, str] = {}
+        ends = {step.step_id: step.end_ns for step in trace.steps}
+        self._receipts: dict[str, list[Evidence]] = defaultdict(list)
+        self._states: dict[str, list[Evidence]] = defaultdict(list)
+        self._unplaced: list[Evidence] = []
+        for item in trace.evidence:
+            if item.source == "emitter" or item.name == NO_DUPLICATE:
+                continue
+            if item.step_id not in ends:
+                self._unplaced.append(_sound(item, 0, now_ns))
+            elif item.source == "receipt":
+                self._receipts[item.step_id or ""].append(item)
+            else:
+                sound = _sound(item, ends[item.step_id or ""], now_ns)
+                self._states[item.step_id or ""].append(sound)
+
+    def add_step(self, step: Step) -> None:
+        """A tool call and the evidence of it; one that was never attempted only with evidence."""
+        receipts, states = self._receipts[step.step_id], self._states[step.step_id]
+        groups = [self._of_receipt(item, step) for item in receipts]
+        if not receipts:
+            if step.status in _NOT_ATTEMPTED and not states:
+                return
+            groups = [self._of_step(step)]
+        real = [group for group in groups if group.class_ != "read"] or groups
+        for group in real:
+            group.states.update((item.evidence_id, item) for item in states)
+
+    def add_unplaced(self) -> None:
+        """Evidence of no step: to the effects of its subject, else an effect of its own."""
+        for item in self._unplaced:
+            if item.source == "receipt":
+                self._of_receipt(item, None)
+                continue
+            subject = self._name(item.subject)
+            groups = [group for group in self.groups.values() if group.subject == subject]
+            if subject is None or not groups:
+                groups = [self._group(subject, item.name if subject is None else "")]
+                groups[0].class_ = self._class(subject)
+            for group in groups:
+                group.states[item.evidence_id] = item
+
+    def _of_receipt(self, item: Evidence, step: Step | None) -> _Group:
+        arguments = item.data.get("arguments")
+        key = argument_key(arguments) or str(item.data.get("action") or item.evidence_id)
+        subject = self._name(item.subject)
+        group = self._group(subject, key)
+        group.class_ = self._class(subject) or item.data.get("class")
+        group.arguments = arguments
+        group.receipts.append(item)
+        if step is not None:
+            group.step_ids[step.step_id] = None
+        return group
+
+    def _of_step(self, step: Step) -> _Group:
+        tool = step.tool
+        subject = self._name((tool.name if tool is not None else None) or step.name)
+        arguments = tool.arguments if tool is not None else None
+        group = self._group(subject, argument_key(arguments) or step.step_id)
+        if not group.step_ids:
+            reading = subject is not None and is_reading(subject)
+            group.class_ = self._class(subject) or ("read" if reading else None)
+            group.arguments = arguments
+        group.step_ids[step.step_id] = None
+        return group
+
+    def _group(self, subject: str | None, key: str) -> _Group:
+        return self.groups.setdefault((subject, key), _Group(subject=subject))
+
+    def _class(self, subject: str | None) -> SideEffectClass | None:
+        return self._tools.get(subject) if subject is not None else None
+
+    def _name(self, name: str | None) -> str | None:
+        """The registry's name, else the first spelling of the same tool that was met."""
+        if name is None:
+            return None
+        if name not in self._names:
+            met = next((known for known in self._names.values() if same_tool(known, name)), name)
+            self._names[name] = registered(name, self._tools) or met
+        return self._names[name]
+
+
+def _sound(item: Evidence, end_ns: int, now_ns: int) -> Evidence:
+    """Rule 5. A virtual clock's evidence (twins) is not compared with the wall clock's."""
+    at = item.observed_ns
+    if item.source != "probe" or not at or (end_ns <= at <= now_ns + AHEAD_NS):
+        return item
+    return Evidence(
+        evidence_id=item.evidence_id,
+        source=item.source,
+        name=item.name,
+        held=None,
+        subject=item.subject,
+        step_id=item.step_id,
+        observed_ns=at,
+        detail="stale",
+    )
+
+
+def _effect(group: _Group) -> Effect:
+    states = tuple(group.states.values())
+    held = _all_hold(states) if states else _any_confirmed(group.receipts)
+    return Effect(
+        subject=group.subject,
+        class_=group.class_,
+        arguments=group.arguments,
+        step_ids=tuple(group.step_ids),
+        receipts=tuple(group.receipts),
+        states=states,
+        held=held,
+        proved=bool(states or group.receipts),
+    )
+
+
+def _all_hold(states: Sequence[Evidence]) -> bool | None:
+    found = {item.held for item in states}
+    return False if False in found else None if None in found else True
+
+
+def _any_confirmed(receipts: Sequence[Evidence]) -> bool | None:
+    found = {item.held for item in receipts}
+    return True if True in found else None if None in found or not found else False
+
+
+def identifiers(value: Any) -> set[str]:
+    """The texts of arguments that look like identifiers: with a digit or an @, no plain numbers."""
+    if isinstance(value, dict):
+        return {leaf for item in value.values() for leaf in identifiers(item)}
+    if isinstance(value, list):
+        return {leaf for item in value for leaf in identifiers(item)}
+    if not isinstance(value, str) or not 3 <= len(value) <= 64 or " " in value.strip():
+        return set()
+    named = "@" in value or (any(c.isdigit() for c in value) and any(c.isalpha() for c in value))
+    return {value} if named else set()
+
+
+def same_target(left: Effect, right: Effect) -> bool:
+    """Whether two effects are about one thing: equal identifiers, else equal texts."""
+    if not isinstance(left.arguments, dict) or not isinstance(right.arguments, dict):
+        return False
+    one, other = identifiers(left.arguments), identifiers(right.arguments)
+    if one or other:
+        return bool(one & other) and (one <= other or other <= one)
+    shared = left.arguments.keys() & right.arguments.keys()
+    return bool(shared) and all(
+        left.arguments[key] == right.arguments[key]
+        for key in shared
+        if isinstance(left.arguments[key], str)
+    )

@@ -1,0 +1,98 @@
+"""The outcome: what may be concluded about a run, from claims and independent evidence.
+
+Rules, the first that fits (docs/specs/outcome.md is the table, a test keeps both equal)
+1. A contradiction: ``contradicted``.
+2. Nothing attempted, claimed or asked about: ``unverified``.
+3. Of some effect it is unknown whether it happened: ``indeterminate``.
+4. Some effect is proved absent, and no later attempt at the same target (any attempt, where success
+   was claimed) made it good: ``verified_failure``.
+5. Of some effect attempted or claimed there is no independent evidence: ``unverified``.
+6. Every effect is proved: ``verified_success``, unless the agent's own telemetry says otherwise
+   (evidence of an emitter that did not hold; a run that ended in error): then ``unverified``.
+
+What an emitter says only ever lowers. Judging again replaces what was concluded before.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from processors.model.evidence import Outcome
+from processors.model.names import OutcomeStatus, SideEffectClass
+from processors.model.trace import AgentTrace, TraceWarning
+from processors.verify.claims import claims
+from processors.verify.contradict import Case, contradictions, warnings
+from processors.verify.effects import Effect, effects, same_target
+from processors.verify.subjects import is_reading
+
+
+def judge(trace: AgentTrace, *, tools: Mapping[str, SideEffectClass], now_ns: int) -> AgentTrace:
+    """The trace with its claims, contradictions and outcome.
+
+    ``tools`` are the gateway's registry: name to class. Evidence dated after ``now_ns`` is unknown.
+    """
+    case = Case(
+        trace=trace,
+        claims=claims(trace, tools),
+        effects=effects(trace, tools, now_ns),
+        tools=tools,
+    )
+    found = contradictions(case)
+    status: OutcomeStatus = "contradicted" if found else conclude(case)
+    return replace(
+        trace,
+        claims=case.claims,
+        outcome=Outcome(status=status, contradictions=found),
+        warnings=_warned(trace.warnings, warnings(case)),
+    )
+
+
+def conclude(case: Case) -> OutcomeStatus:
+    """Rules 2 to 6: the status of a run without contradictions."""
+    if any(effect.proved and effect.held is None for effect in case.effects):
+        return "indeterminate"
+    if any(_stands_failed(case, effect) for effect in case.effects):
+        return "verified_failure"
+    unproved = any(not effect.proved for effect in case.effects) or _claimed_without_effect(case)
+    if not case.effects or unproved or _lowered(case.trace):
+        return "unverified"
+    return "verified_success"
+
+
+def _claimed_without_effect(case: Case) -> bool:
+    """Whether success was claimed of something that no attempt and no evidence speaks of."""
+    for claim in case.claims:
+        if claim.status != "success" or case.of(claim.subject):
+            continue
+        class_ = case.tools.get(claim.subject) if claim.subject is not None else None
+        reading = claim.subject is not None and class_ is None and is_reading(claim.subject)
+        if class_ != "read" and not reading:
+            return True
+    return False
+
+
+def _stands_failed(case: Case, effect: Effect) -> bool:
+    """Whether an effect is absent and no other attempt at the same target made it good."""
+    if effect.held is not False:
+        return False
+    attempts = case.of(effect.subject) if effect.subject is not None else []
+    place = next((n for n, other in enumerate(attempts) if other is effect), 0)
+    said = case.claimed(effect.subject, "success") and not case.claimed(effect.subject, "failure")
+    good = attempts if said else attempts[place + 1 :]
+    return not any(other.held and same_target(effect, other) for other in good)
+
+
+def _lowered(trace: AgentTrace) -> bool:
+    if any(item.source == "emitter" and item.held is False for item in trace.evidence):
+        return True
+    known = {step.step_id for step in trace.steps}
+    tops = [
+        step for step in trace.steps if step.kind == "agent" and step.parent_step_id not in known
+    ]
+    return any(step.status in ("error", "cancelled") for step in tops)
+
+
+def _warned(
+    present: Sequence[TraceWarning], new: Sequence[TraceWarning]
+) -> tuple[TraceWarning, ...]:
+    return (*present, *(item for item in new if item not in present))
