@@ -35,7 +35,7 @@ from sidecar.store.sqlite import approvals, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
-from sidecar.store.sqlite.ledger_reader import LedgerReader, summary_aad
+from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader, summary_aad
 from sidecar.store.sqlite.owner import Owners
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 from sidecar.store.sqlite.transactions import Transactions, Undone
@@ -46,7 +46,7 @@ GATEWAY_SEAL = ""
 """What is the gateway's own is sealed under the name no project can have."""
 
 
-class SqliteLedger(LedgerReader):
+class SqliteLedger(SqliteLedgerReader):
     """The whole ledger. ``:memory:`` is allowed, and is ephemeral."""
 
     def __init__(

@@ -46,7 +46,7 @@ class Connection:
         self._connection.close()
 
 
-class LedgerReader:
+class SqliteLedgerReader:
     """What lists, shows and verifiers need of an existing ledger; writes nothing."""
 
     def __init__(self, path: Path | str, sealers: Sealers) -> None:
