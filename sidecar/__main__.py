@@ -36,18 +36,22 @@ def _run() -> int:
         # The reader of our output went away (``sidecar trace list | head``); that is no fault.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.GOOD
-    except ImportError as error:
-        return _say(
-            f"error: {error.name or error} is not installed. "
-            "Install the extra that has it, e.g. pip install 'agenttwin-sidecar[server]'."
-        )
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and not _ours(error.name or ""):
+            return _say(
+                f"error: {error.name} is not installed. "
+                "Install the extra that has it, e.g. pip install 'agenttwin-sidecar[server]'."
+            )
         if os.environ.get("AGENTTWIN_TRACEBACK"):
             traceback.print_exc()
         return _say(
             f"error: internal fault: {type(error).__name__}: {error}. "
             "Set AGENTTWIN_TRACEBACK=1 to see where, and report it."
         )
+
+
+def _ours(module: str) -> bool:
+    return module.partition(".")[0] in ("sidecar", "processors")
 
 
 def _say(message: str) -> int:

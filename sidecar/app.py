@@ -6,21 +6,52 @@ Rules
 3. Secrets are read here from files and handed on; they are never printed or logged.
 """
 
+import asyncio
 import base64
 import binascii
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import cache, partial
 from pathlib import Path
+from typing import Any, Protocol
 
-from processors.model.principal import KeyKind, StoredKey
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from processors.model.principal import KeyKind, Principal, StoredKey
+from processors.value import duration_ns
 from sidecar import clock
-from sidecar.config import Loaded, load
+from sidecar.config import Config, Loaded, is_loopback, load, split_address
+from sidecar.control.http import ControlServer
+from sidecar.egress.client import Egress
 from sidecar.errors import SidecarError
-from sidecar.identity.keys import mint
+from sidecar.gateway.client import HttpUpstreams
+from sidecar.gateway.config import Policy, Upstream
+from sidecar.gateway.driver import Gateway, Ports, Settings
+from sidecar.gateway.http import GatewayServer
+from sidecar.gateway.policy.files import load_bundle
+from sidecar.gateway.policy.worker import PolicyWorker
+from sidecar.gateway.registry import Registry
+from sidecar.identity.keys import authenticate, mint
+from sidecar.pipeline.batch import ProjectRules, Rules
+from sidecar.pipeline.driver import Ports as PipelinePorts
+from sidecar.pipeline.process import PipelineProcess
+from sidecar.pipeline.worker import Work
+from sidecar.pipeline.worker import serve as serve_pipeline
+from sidecar.receive.driver import Trimmer
+from sidecar.receive.grpc import GrpcReceiver
+from sidecar.receive.http import HttpReceiver
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
+from sidecar.store.journal import journal_cursor
+from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
 from sidecar.store.sqlite.keys import SqliteKeys
-from sidecar.store.sqlite.traces import SqliteTraces
+from sidecar.store.sqlite.ledger import SqliteLedger
+from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
+from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
+from sidecar.telemetry import MetricsServer, cannot_listen
 
 
 def load_config(file: str | None, store: str | None, **overrides: object) -> Loaded:
@@ -49,6 +80,24 @@ def open_traces(loaded: Loaded) -> Iterator[SqliteTraces]:
         traces.close()
 
 
+@contextmanager
+def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
+    """The gateway's ledger, read only; the seal key is read when something sealed is shown.
+
+    Raises StoreUnavailable where there is no store.
+    """
+    with ExitStack() as stack:
+
+        @cache
+        def ring() -> Keyring:
+            return keyring(stack.enter_context(open_keys(loaded)), master_key(loaded))
+
+        path = Path(loaded.store_folder) / "ledger.db"
+        ledger = SqliteLedgerReader(path, lambda project: ring()(project))
+        stack.callback(ledger.close)
+        yield ledger
+
+
 def create_key(
     keys: SqliteKeys, *, kind: KeyKind, project: str, name: str
 ) -> tuple[str, StoredKey]:
@@ -71,7 +120,7 @@ def revoke_key(keys: SqliteKeys, key_id: str) -> bool:
 
 
 def master_key(loaded: Loaded, *, make: bool = False) -> bytes:
-    """The key that wraps the projects' data keys, from ``seal.key_file``; ``make`` creates a missing one.
+    """The key that wraps the projects' data keys, from ``seal.key_file``; ``make`` creates it.
 
     Without ``seal.key_file`` it lies beside the data folder, never in it. Raises SidecarError.
     """
@@ -158,3 +207,276 @@ def _write_new(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """What a started sidecar tells: where it listens, and under --dev the keys it made."""
+
+    addresses: dict[str, str]
+    keys: dict[str, str]
+    data_folder: str
+    pids: dict[str, int | None]
+
+
+class PipelineSettings(Struct, frozen=True, kw_only=True):
+    """One line to the pipeline's process; the master key travels by pipe, never by argument."""
+
+    loaded: Loaded
+    master: bytes
+
+
+class _Part(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def run_server(loaded: Loaded, *, dev: bool, ready: Callable[[Serving], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``ready`` is called once everything listens."""
+    if dev:
+        _check_dev(loaded.config)
+    try:
+        import uvloop
+    except ImportError:  # uvloop has no wheel everywhere; the standard loop serves as well
+        asyncio.run(_serve(loaded, dev, ready))
+    else:
+        uvloop.run(_serve(loaded, dev, ready))
+
+
+def pipeline_main() -> int:
+    """The entry of the pipeline's process (see ``pipeline.worker``)."""
+    return serve_pipeline(_open_pipeline)
+
+
+async def _serve(loaded: Loaded, dev: bool, ready: Callable[[Serving], None]) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with sidecar(loaded, dev=dev) as serving:
+        ready(serving)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving]:
+    """The whole sidecar, started; everything is stopped and closed at the end, in reverse."""
+    config, folder = loaded.config, Path(loaded.store_folder)
+    async with AsyncExitStack() as stack:
+        master = master_key(loaded, make=dev)
+        keys = stack.enter_context(open_keys(loaded))
+        ring = keyring(keys, master)
+        check_keyring(ring, [project.name for project in config.projects], loaded)
+        who = partial(_authenticate, keys)
+        journal = SqliteJournal(
+            folder / "journal.db",
+            sealers=ring,
+            bytes_max=config.receive.journal.bytes_max,
+            new_id=clock.new_id,
+        )
+        stack.callback(journal.close)
+        ledger = SqliteLedger(folder / "ledger.db", ring)
+        stack.callback(ledger.close)
+        migrate_traces(folder / "traces.db")
+        traces = stack.enter_context(open_traces(loaded))
+        own_ports: set[int] = set()
+        egress = Egress(own_ports=own_ports)
+        stack.push_async_callback(egress.close)
+        registry = open_registry(loaded)
+        policy = policy_port(config.policy, loaded, egress)
+        gateway = Gateway(
+            Ports(
+                ledger=ledger,
+                registry=registry,
+                policy=policy,
+                upstreams=HttpUpstreams(registry, egress),
+            ),
+            Settings(
+                mode=config.gateway.mode,
+                accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
+                approvals=config.approvals,
+                body_bytes_max=config.gateway.body_bytes_max,
+            ),
+        )
+        settings = PipelineSettings(loaded=loaded, master=master)
+        pipeline = PipelineProcess("sidecar.app:pipeline_main", msgspec.json.encode(settings))
+        await _start(stack, policy)
+        await _start(stack, gateway)
+        await _start(stack, pipeline)
+        name = journal_cursor(journal.journal_id)
+        await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
+        addresses = await _listen(
+            stack, config, who, journal=journal, gateway=gateway, ledger=ledger, traces=traces
+        )
+        own_ports |= {split_address(address)[1] for address in addresses.values()}
+        yield Serving(
+            addresses=addresses,
+            keys=_dev_keys(keys, config.projects[0].name) if dev else {},
+            data_folder=str(folder),
+            pids={"main": os.getpid(), "pipeline": pipeline.pid},
+        )
+
+
+async def _listen(
+    stack: AsyncExitStack,
+    config: Config,
+    who: Callable[[str | None], Principal],
+    *,
+    journal: SqliteJournal,
+    gateway: Gateway,
+    ledger: SqliteLedger,
+    traces: SqliteTraces,
+) -> dict[str, str]:
+    """Start every listener that has an address; the addresses as bound."""
+    metrics = MetricsServer(*split_address(config.metrics.listen or "127.0.0.1:0"))
+    listeners: list[tuple[str, str, Any]] = [
+        ("receive.grpc", config.receive.grpc, GrpcReceiver(config.receive, journal, who)),
+        ("receive.http", config.receive.http, HttpReceiver(config.receive, journal, who)),
+        (
+            "gateway.listen",
+            config.gateway.listen,
+            GatewayServer(
+                gateway,
+                who,
+                listen=config.gateway.listen,
+                body_bytes_max=config.gateway.body_bytes_max,
+            ),
+        ),
+        (
+            "control.listen",
+            config.control.listen,
+            ControlServer(
+                ledger, traces, who, approvals=config.approvals, listen=config.control.listen
+            ),
+        ),
+        ("metrics.listen", config.metrics.listen, metrics),
+    ]
+    bound = {}
+    for key, address, part in listeners:
+        if not address:
+            continue
+        host, port = split_address(address)
+        try:
+            await _start(stack, part)
+        except OSError as error:
+            raise cannot_listen(key, host, port, error) from None
+        bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
+    metrics.ready = True
+    return bound
+
+
+async def _start(stack: AsyncExitStack, part: _Part) -> None:
+    stack.push_async_callback(part.stop)
+    await part.start()
+
+
+def open_registry(loaded: Loaded) -> Registry:
+    """The tool registry with its schemas and credentials read from files. Raises SidecarError."""
+    config = loaded.config.gateway
+    schemas = {
+        tool.arguments.schema: _read_schema(loaded, tool.arguments.schema)
+        for tool in config.tools
+        if tool.arguments.schema
+    }
+    upstreams = [_resolved(loaded, upstream) for upstream in config.upstreams]
+    return Registry.from_config(upstreams, config.tools, schemas)
+
+
+def policy_port(policy: Policy, loaded: Loaded, egress: Egress) -> PolicyWorker:  # noqa: ARG001
+    """The engine the configuration names. Raises SidecarError for a bundle that cannot be used."""
+    bundle = load_bundle(loaded.path(policy.bundle) if policy.bundle else "")
+    return PolicyWorker(bundle, deadline_ns=duration_ns(policy.deadline))
+
+
+def pipeline_rules(config: Config) -> Rules:
+    """What the stages need of the configuration."""
+    default = next(iter(config.projects)).__class__(name="default")
+    return Rules(
+        tools={tool.name: tool.class_ for tool in config.gateway.tools},
+        projects={
+            project.name: ProjectRules(
+                capture=project.content.capture,
+                content_ns=duration_ns(project.retention.content),
+            )
+            for project in config.projects
+        },
+        otherwise=ProjectRules(content_ns=duration_ns(default.retention.content)),
+    )
+
+
+def _open_pipeline(settings: bytes) -> Work:
+    given = msgspec.json.decode(settings, type=PipelineSettings)
+    loaded, folder = given.loaded, Path(given.loaded.store_folder)
+    keys = SqliteKeys(folder / "ledger.db")
+    ring = keyring(keys, given.master)
+    journal = SqliteJournalReader(folder / "journal.db", sealers=ring)
+    opened = SqliteOpenTraces(folder / "traces.db", sealers=ring)
+    traces = SqliteTraces(folder / "traces.db")
+    ledger = SqliteLedgerReader(folder / "ledger.db", ring)
+    ports = PipelinePorts(
+        journal=journal,
+        open_traces=opened,
+        traces=traces,
+        facts_after=ledger.facts_after,
+        probed=lambda trace: False,
+        probe=_no_evidence,
+    )
+
+    def close() -> None:
+        for store in (opened, traces, journal, ledger, keys):
+            store.close()
+
+    return Work(
+        ports=ports, config=loaded.config.assemble, rules=pipeline_rules(loaded.config), close=close
+    )
+
+
+async def _no_evidence(_: Any) -> tuple[()]:
+    return ()
+
+
+def _authenticate(keys: SqliteKeys, header: str | None) -> Principal:
+    return authenticate(header, keys)
+
+
+def _check_dev(config: Config) -> None:
+    for key, address in config.addresses():
+        if address and not is_loopback(address):
+            raise SidecarError(
+                f"--dev makes keys for whoever reads this terminal, and {address} is not loopback",
+                where=f"configuration key {key}",
+                do="Listen on 127.0.0.1, or start without --dev and create keys.",
+            )
+
+
+def _dev_keys(keys: SqliteKeys, project: str) -> dict[str, str]:
+    """An agent key and an approver key for this run; those of earlier --dev runs are revoked."""
+    for row in keys.list_keys(project):
+        if row.name.startswith("dev-") and row.revoked_at_ns is None:
+            revoke_key(keys, row.key_id)
+    kinds: tuple[KeyKind, ...] = ("agent", "approver")
+    # Names differ: keys of one name are one person's, and nobody approves their own agent's calls.
+    return {
+        kind: create_key(keys, kind=kind, project=project, name=f"dev-{kind}")[0] for kind in kinds
+    }
+
+
+def _resolved(loaded: Loaded, upstream: Upstream) -> Upstream:
+    """The upstream with its credential's file as a path from here."""
+    if upstream.credential is None:
+        return upstream
+    file = str(loaded.path(upstream.credential.file))
+    return replace(upstream, credential=replace(upstream.credential, file=file))
+
+
+def _read_schema(loaded: Loaded, name: str) -> Any:
+    path = loaded.path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise SidecarError(
+            f"a tool's schema cannot be read: {error.strerror}",
+            where=str(path),
+            do="Check arguments.schema in gateway.tools.",
+        ) from None
+    except msgspec.DecodeError as error:
+        raise SidecarError(f"a tool's schema is not JSON: {error}", where=str(path)) from None

@@ -136,7 +136,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if item.http.upstream and item.http.upstream not in self._upstream_names():
                 text = f"there is no upstream {item.http.upstream!r}"
                 found.append(Problem(f"probes.{index}.http.upstream", text))
-        for path, address in self._addresses():
+        for path, address in self.addresses():
             found += _address_problems(path, address)
         if not self.store.url.startswith("sqlite:///"):
             found.append(Problem("store.url", "must be sqlite:///<folder>"))
@@ -147,7 +147,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _upstream_names(self) -> set[str]:
         return {upstream.name for upstream in self.gateway.upstreams}
 
-    def _addresses(self) -> Iterator[tuple[str, str]]:
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        """Each listener's key and address; an empty address is off."""
         yield "receive.grpc", self.receive.grpc
         yield "receive.http", self.receive.http
         yield "gateway.listen", self.gateway.listen
