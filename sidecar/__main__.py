@@ -15,6 +15,8 @@ def main() -> None:
 
 
 def _run() -> int:
+    # Children are started by exec, never by a bare fork; gRPC's fork handlers would only talk.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from sidecar.cli.root import root
 
     try:

@@ -72,7 +72,8 @@ async def run(ports: Ports, config: Config, rules: Rules) -> None:
 
 
 def _await_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    while sys.stdin.buffer.read(65536):
+    # Not through sys.stdin: a thread inside its buffer aborts the interpreter at the end.
+    while os.read(sys.stdin.fileno(), 65536):
         pass
     try:
         loop.call_soon_threadsafe(stop.set)

@@ -15,10 +15,10 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sidecar.gateway.policy.bundle import Bundle
-from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, TREE
+from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, RULE, TREE
 
 START_SECONDS = 15.0
 FRAME_BYTES_MAX = 64 * 1024**2
@@ -99,6 +99,10 @@ class Child(asyncio.Protocol):
         trees: list[dict[str, Any]] = json.loads(await self._converse(TREE, b""))
         return trees
 
+    async def evaluate(self, rule: str) -> bytes:
+        """The JSON text of one rule's value with an empty input. Raises ChildFailed."""
+        return await self._converse(RULE, rule.encode())
+
     def send(self, identity: int, kind: int, payload: bytes) -> None:
         """Queue one request frame; a lost child swallows it, ``on_lost`` has told."""
         if self._transport is not None and not self._lost:
@@ -132,8 +136,8 @@ class Child(asyncio.Protocol):
         return answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transport has the methods of asyncio.Transport but not its class.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
