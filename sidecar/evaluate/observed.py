@@ -1,8 +1,8 @@
 """What is known of one episode when it is judged: one trace, the receipts, the twins' own record.
 
 Rules
-1. A call of a twin's tool counts only with a receipt or a twin event behind it; a span alone proves
-   nothing about it.
+1. A call of a twin's tool counts only with a receipt (or the evidence of one, in a recording) or a
+   twin event behind it; a span alone proves nothing about it.
 2. ``executed`` means forwarded and not answered from a stored key.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from processors.model.call import Receipt
+from processors.model.evidence import Evidence
 from processors.model.names import SideEffectClass
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
@@ -64,21 +65,23 @@ def tool_calls(observed: Observed) -> list[ToolCall]:
     """The calls of the episode in order; those that prove nothing are left out."""
     found = []
     by_call = {event.call_id: event for event in observed.events if event.kind != "fault_fired"}
+    by_step = {item.step_id: item for item in observed.trace.evidence if item.source == "receipt"}
     for step in observed.trace.steps:
         if step.kind != "tool_call" or step.tool is None or step.status == "requested_only":
             continue
         name = step.tool.name or step.name
         receipt = observed.receipts.get(step.receipt_id or "")
         event = by_call.get(step.tool.call_id or "")
-        if name in observed.tools and receipt is None and event is None:
+        told = by_step.get(step.step_id) if receipt is None else None
+        if name in observed.tools and receipt is None and event is None and told is None:
             continue
         found.append(
             ToolCall(
                 step=step,
                 tool=name,
                 arguments=step.tool.arguments,
-                executed=_executed(step, receipt, event),
-                approved=receipt is not None and receipt.approval_id is not None,
+                executed=_executed(step, receipt, event, told),
+                approved=_approved(step, receipt, told),
             )
         )
     return found
@@ -93,9 +96,21 @@ def matching(calls: list[ToolCall], tool: str, arguments: Mapping[str, Any]) -> 
     ]
 
 
-def _executed(step: Step, receipt: Receipt | None, event: TwinEvent | None) -> bool:
+def _executed(
+    step: Step, receipt: Receipt | None, event: TwinEvent | None, told: Evidence | None
+) -> bool:
     if receipt is not None:
         return receipt.phase == "executed"
+    if told is not None:
+        return bool(told.data.get("phase") == "executed")
     if event is not None:
         return event.kind in ("answered", "unanswered", "refused")
     return step.status in ("ok", "error", "unset")
+
+
+def _approved(step: Step, receipt: Receipt | None, told: Evidence | None) -> bool:
+    if receipt is not None:
+        return receipt.approval_id is not None
+    # A recording keeps the decision; what went through although it required approval, had one.
+    decided = step.decision is not None and step.decision.effect == "require_approval"
+    return decided and told is not None and told.data.get("phase") == "executed"

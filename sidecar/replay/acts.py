@@ -8,12 +8,11 @@ Rules
 4. Bookkeeping (agent spans, policy decisions, unknown spans) is no act.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from processors.model.call import Receipt
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from sidecar.evaluate.matching import same
@@ -67,10 +66,14 @@ class Difference(Struct, frozen=True, kw_only=True):
         return f"{place}: candidate {words[self.kind]} {self.candidate}; baseline: {self.baseline}"
 
 
-def acts(trace: AgentTrace, receipts: Sequence[Receipt] = ()) -> list[Act]:
+def acts(trace: AgentTrace) -> list[Act]:
     """The comparable steps of a trace, in order."""
-    statuses = {one.receipt_id: one.status for one in receipts}
-    return [_act(step, statuses) for step in trace.steps if step.kind not in _NO_ACT]
+    answered = {
+        item.step_id: item.data.get("status")
+        for item in trace.evidence
+        if item.source == "receipt" and item.step_id is not None
+    }
+    return [_act(step, answered) for step in trace.steps if step.kind not in _NO_ACT]
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -146,9 +149,10 @@ def _parting(one: Act | None, other: Act | None) -> tuple[DifferenceKind | None,
         return "delete", ""
     if (one.kind, one.name) != (other.kind, other.name):
         return "replaced", ""
-    if not same(one.given, other.given):
+    # What one side did not record is no difference.
+    if one.given is not None and other.given is not None and not same(one.given, other.given):
         return "input_changed", pointer(one.given, other.given)
-    if not same(one.got, other.got):
+    if one.got is not None and other.got is not None and not same(one.got, other.got):
         return "output_changed", pointer(one.got, other.got)
     if one.status != other.status:
         return "status_changed", ""
@@ -182,7 +186,7 @@ def _scrubbed(told: Told, agent: str) -> list[Act]:
     ]
 
 
-def _act(step: Step, statuses: dict[str, int]) -> Act:
+def _act(step: Step, answered: Mapping[str, Any]) -> Act:
     given: Any = None
     got: Any = step.output
     name = step.name
@@ -190,8 +194,6 @@ def _act(step: Step, statuses: dict[str, int]) -> Act:
         name = step.tool.name or step.name
         given = step.tool.arguments
         got = step.tool.result
-        if got is None and step.receipt_id in statuses:
-            got = {"status": statuses[step.receipt_id]}
     elif step.kind == "model_call":
         name = (step.model.request_model if step.model else None) or ""
         got = _decided(step)
@@ -201,7 +203,7 @@ def _act(step: Step, statuses: dict[str, int]) -> Act:
         name=name,
         given=given,
         got=got,
-        status=step.status,
+        status=f"{step.status} {answered.get(step.step_id) or ''}".rstrip(),
         step_id=step.step_id,
     )
 

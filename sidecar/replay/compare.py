@@ -175,7 +175,7 @@ def _acted(run: EpisodeRecord) -> Acted:
         ids=(run.episode,),
     )
     answer = run.agent.output if run.agent.ending != "recorded" else run.trace.final_output
-    return Acted(acts=acts(run.trace, run.receipts), answer=answer, scrub=scrubber(told))
+    return Acted(acts=acts(run.trace), answer=answer, scrub=scrubber(told))
 
 
 def _contradictions(run: EpisodeRecord, code: str) -> int:

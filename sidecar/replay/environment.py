@@ -46,6 +46,7 @@ def agent_environment(
 ) -> dict[str, str]:
     """The whole environment of one agent process."""
     kept = {name: text for name, text in inherited.items() if not name.startswith("SIDECAR_")}
+    kept = {**kept, **declared}
     direct = [one for one in (kept.get("NO_PROXY") or kept.get("no_proxy") or "").split(",") if one]
     no_proxy = ",".join(dict.fromkeys([*direct, addresses.otlp, addresses.gateway]))
     proxy = f"http://{addresses.gateway}"
@@ -54,7 +55,6 @@ def agent_environment(
         **kept,
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
-        **declared,
         "SIDECAR_GATEWAY_URL": f"http://{addresses.gateway}",
         "SIDECAR_AGENT_KEY": who.token,
         "HTTP_PROXY": proxy,

@@ -74,7 +74,7 @@ def run_digest(told: Told) -> str:
     value = {
         "acts": [
             [act.agent, act.kind, act.name, scrub(act.given), scrub(act.got), act.status]
-            for act in acts(told.trace, told.receipts)
+            for act in acts(told.trace)
         ],
         "output": scrub(told.agent.output),
         "ending": [told.agent.ending, told.agent.exit_code],

@@ -39,7 +39,7 @@ class TwinUpstreams:
             )
         )
         if reply.status is None:
-            raise UpstreamFailed(sent=True, reason="timed out")
+            raise UpstreamFailed(sent=True, reason="timeout: the twin fell silent")
         return _on_the_wire(reply, reply.status)
 
     def _read(self, request: UpstreamRequest) -> tuple[str, dict[str, Any]]:

@@ -77,12 +77,13 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole ``suite.yaml``."""
+    """A whole ``suite.yaml``; ``agent`` is the name policy knows the agent by, on both sides."""
 
     suite: str
     twins: tuple[str, ...]
     scenarios: tuple[Scenario, ...]
     version: str = "1"
+    agent: str = ""
     deterministic: bool = False
     seed: int = 0
     deadline: str = "60s"

@@ -33,6 +33,13 @@ class CompiledPrecondition(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
+class CompiledObserve(Struct, frozen=True):
+    """What a recorded answer tells: rows of ``entity``, or flags where that is empty."""
+
+    entity: str
+    value: Template
+
+
 class CompiledTool(Struct, frozen=True, kw_only=True):
     """One tool with its expressions and schema ready; durations in nanoseconds."""
 
@@ -43,6 +50,7 @@ class CompiledTool(Struct, frozen=True, kw_only=True):
     effects: tuple[effects.Compiled, ...]
     body: Template | None
     effect_key: Template | None
+    observe: tuple[CompiledObserve, ...]
     latency_ns: int
     timeout_ns: int
 
@@ -120,6 +128,7 @@ class Twin:
             ),
             body=self._body(tool.response.body, scope, f"{path}.response.body"),
             effect_key=self._body(tool.effect_key, scope, f"{path}.effect_key"),
+            observe=tuple(self._observe(path, tool)),
             latency_ns=step,
             timeout_ns=duration_ns(tool.timeout),
         )
@@ -134,6 +143,21 @@ class Twin:
                 headers = tuple(one.headers.items())
                 found.append(CompiledPrecondition(require, one.status, body, headers))
         return found
+
+    def _observe(self, path: str, tool: Tool) -> list[CompiledObserve]:
+        scope = Scope(variables=_OBSERVE_VARIABLES, entities=self.declaration.entities.keys())
+        return [
+            CompiledObserve(
+                one.entity,
+                template(
+                    one.rows if one.entity else one.flags,
+                    scope,
+                    f"{path}.observe.{index}.{'rows' if one.entity else 'flags'}",
+                    self.problems,
+                ),
+            )
+            for index, one in enumerate(tool.observe)
+        ]
 
     def _body(self, value: Any, scope: Scope, path: str) -> Template | None:
         return None if value is None else template(value, scope, path, self.problems)

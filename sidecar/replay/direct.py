@@ -1,0 +1,114 @@
+"""A callable agent straight on the twins: no process, no gateway, no network.
+
+Rules
+1. The agent is called with the request and a function that calls tools; it answers the output.
+2. The trace is made of the twins' own events: steps of source ``twin``, the same type as any other.
+3. There is no gateway, so there are no receipts and no approvals: expectations about them are
+   skipped, and a skipped one never passes.
+
+This is how scenarios are linted and twins tried; a verdict needs the gateway's path (``driver``).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct, structs
+
+from processors.model.names import StepStatus
+from processors.model.step import Source, Step, StepError, Tool
+from processors.model.trace import AgentTrace
+from processors.model.twin import TwinEvent
+from processors.model.verdict import Score
+from processors.verify.outcome import judge
+from sidecar.evaluate.observed import Observed
+from sidecar.evaluate.score import Conclusion, conclude, scores
+from sidecar.replay.conclude import twin_evidence
+from sidecar.twins.episode import Call, Reply
+from sidecar.twins.group import GroupEpisode, TwinGroup
+from sidecar.twins.scenario import Case
+from sidecar.twins.world import World
+
+CallTool = Callable[..., Reply]
+Agent = Callable[[dict[str, Any], CallTool], Any]
+
+
+class DirectRun(Struct, frozen=True, kw_only=True):
+    """One run: trace, events, scores, what they come to, and whether the world was clean after
+    it.
+    """
+
+    trace: AgentTrace
+    events: tuple[TwinEvent, ...]
+    scores: tuple[Score, ...]
+    conclusion: Conclusion
+    clean: bool
+
+
+def run_direct(
+    case: Case, agent: Agent, group: TwinGroup, worlds: Mapping[str, World]
+) -> DirectRun:
+    """Run ``agent(request, call)`` on worlds of the group; ``call(tool, arguments, key="")``."""
+    episode = GroupEpisode(group, worlds, case.setting("direct"))
+    episode.begin(case.beginning)
+    replies: list[tuple[str, Reply]] = []
+
+    def call(tool: str, arguments: dict[str, Any], key: str = "") -> Reply:
+        name = f"call-{len(replies) + 1}"
+        reply = episode.call(Call(tool=tool, arguments=arguments, key=key, call_id=name))
+        replies.append((name, reply))
+        return reply
+
+    output = agent(case.request(), call)
+    events = tuple(episode.events)
+    trace = _trace(case, events, dict(replies), output)
+    evidence = twin_evidence(events, trace, (), group.tools)
+    trace = judge(structs.replace(trace, evidence=evidence), tools=group.tools, now_ns=2**62)
+    observed = Observed(
+        trace=trace,
+        tools=group.tools,
+        events=events,
+        changes=episode.changes(),
+        world=episode.view(),
+    )
+    found = scores(case.expect, observed)
+    clean = episode.close()
+    return DirectRun(
+        trace=trace, events=events, scores=found, conclusion=conclude(found), clean=clean
+    )
+
+
+def _trace(
+    case: Case, events: tuple[TwinEvent, ...], replies: Mapping[str, Reply], output: Any
+) -> AgentTrace:
+    name = f"direct:{case.id}"
+    return AgentTrace(
+        trace_id=name,
+        trace_ids=(name,),
+        steps=tuple(
+            _step(event, replies.get(event.call_id))
+            for event in events
+            if event.kind != "fault_fired"
+        ),
+        final_output=output if isinstance(output, str) else None,
+    )
+
+
+def _step(event: TwinEvent, reply: Reply | None) -> Step:
+    failed = event.status is None or event.status >= 400
+    status: StepStatus = "error" if failed else "ok"
+    return Step(
+        step_id=f"twin:{event.call_id}",
+        kind="tool_call",
+        name=event.tool,
+        start_ns=event.at_ns,
+        end_ns=event.at_ns,
+        status=status,
+        error=StepError(type=f"http_{event.status or 'timeout'}") if failed else None,
+        tool=Tool(
+            name=event.tool,
+            call_id=event.call_id,
+            arguments=event.arguments,
+            result=reply.value if reply is not None else None,
+        ),
+        sources=(Source(kind="twin", ref=str(event.seq)),),
+    )

@@ -1,0 +1,213 @@
+"""Runs a replay: every case of a plan on both sides, through the stage, and compares what came of
+it.
+
+Rules
+1. Baseline and candidate run on one plan: the same cases, seeds, twins, faults and policy.
+2. Each episode has a world of its own; worlds are used again only when nothing leaked.
+3. Episodes run side by side, at most ``concurrency`` at once; none sees another, so that their
+   order changes nothing.
+4. An agent that misbehaves is a record; only a fault of ours is an exception.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from sidecar import clock
+from sidecar.replay.compare import Plan
+from sidecar.replay.conclude import Left, Of, record
+from sidecar.replay.environment import agent_environment, identity
+from sidecar.replay.process import Launch, run_agent
+from sidecar.replay.record import AgentExit, EpisodeRecord, Side
+from sidecar.replay.reference import AgentRef
+from sidecar.replay.run import Pins, ReplayResult, compared
+from sidecar.replay.stage.driver import Stage, StagePorts
+from sidecar.twins.group import GroupEpisode, TwinGroup
+from sidecar.twins.scenario import Case
+from sidecar.twins.world import World
+
+Progress = Callable[[EpisodeRecord], None]
+
+
+class ReplayPlan(Struct, frozen=True, kw_only=True):
+    """What to run. ``recorded`` are the baseline's records where the baseline is not run."""
+
+    suite: str
+    suite_version: str
+    suite_digest: str
+    agent: str
+    project: str
+    cases: tuple[Case, ...]
+    group: TwinGroup
+    baseline: AgentRef
+    candidate: AgentRef
+    deterministic: bool
+    seed: int = 0
+    deadline_s: float = 60.0
+    environment: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    recorded: tuple[EpisodeRecord, ...] = ()
+    source: str = "suite"
+    program_version: str = ""
+
+    @property
+    def repeats(self) -> int:
+        """How often each case runs on a side: twice where determinism is declared."""
+        return 2 if self.deterministic else 1
+
+
+class _Job(Struct, frozen=True, kw_only=True):
+    case: Case
+    side: Side
+    run: int
+    agent: AgentRef
+
+
+async def replay(
+    plan: ReplayPlan,
+    ports: StagePorts,
+    *,
+    concurrency: int = 0,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Run the plan. ``concurrency`` 0 is one episode a core. Raises SidecarError,
+    StoreUnavailable.
+    """
+    started_ns = clock.now_ns()
+    stage = Stage(plan.group, ports, plan.project)
+    try:
+        await stage.start()
+        company = _Company(plan, stage, concurrency or len(os.sched_getaffinity(0)), progress)
+        runs = await company.run(_jobs(plan))
+    finally:
+        await stage.stop()
+    pins = _pins(plan, ports.policy.revision)
+    everything = (*plan.recorded, *runs)
+    return ReplayResult(
+        pins=pins,
+        runs=everything,
+        results=compared(pins, everything),
+        started_at_ns=started_ns,
+        files=plan.files,
+    )
+
+
+class _Company:
+    """The episodes of one replay, and the worlds they take turns in."""
+
+    def __init__(
+        self, plan: ReplayPlan, stage: Stage, concurrency: int, progress: Progress | None
+    ) -> None:
+        self._plan = plan
+        self._stage = stage
+        self._places = asyncio.Semaphore(concurrency)
+        self._progress = progress
+        self._idle: list[dict[str, World]] = []
+
+    async def run(self, jobs: Sequence[_Job]) -> tuple[EpisodeRecord, ...]:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(self._in_turn(job)) for job in jobs]
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None  # one fault of ours is enough to tell
+        return tuple(task.result() for task in running)
+
+    async def _in_turn(self, job: _Job) -> EpisodeRecord:
+        async with self._places:
+            made = await self._episode(job)
+        if self._progress is not None:
+            self._progress(made)
+        return made
+
+    async def _episode(self, job: _Job) -> EpisodeRecord:
+        plan, name, started_ns = self._plan, clock.new_id(), clock.now_ns()
+        worlds = self._idle.pop() if self._idle else plan.group.open()
+        episode = GroupEpisode(plan.group, worlds, job.case.setting(plan.agent))
+        episode.begin(job.case.beginning)
+        token = self._stage.open(name, episode, job.case.approvals, agent=plan.agent)
+        who = identity(name, token)
+        launch = Launch(
+            argv=job.agent.argv,
+            environment=agent_environment(os.environ, plan.environment, self._stage.addresses, who),
+            folder=str(Path.cwd()),
+            deadline_s=plan.deadline_s,
+        )
+        ended = await run_agent(launch, job.case.request())
+        taken = await self._stage.take(name)
+        of = Of(
+            case=job.case,
+            side=job.side,
+            run=job.run,
+            episode=name,
+            project=plan.project,
+            trace_id=who.trace_id,
+            span_id=who.span_id,
+            tools=plan.group.tools,
+            started_ns=started_ns,
+            ended_ns=clock.now_ns(),
+        )
+        left = Left(
+            agent=_without(ended, token),
+            telemetry=taken.telemetry,
+            facts=taken.facts,
+            events=tuple(episode.events),
+            changes=episode.changes(),
+            world=episode.view(),
+            undecodable=taken.undecodable,
+        )
+        made = record(of, left)
+        if episode.close():
+            self._idle.append(worlds)
+            return made
+        return structs.replace(made, void=made.void or "twin_leak: the world was not as before")
+
+
+def _without(ended: AgentExit, token: str) -> AgentExit:
+    """The same without the episode's token, should the agent have printed it."""
+    output = ended.output
+    return AgentExit(
+        ending=ended.ending,
+        exit_code=ended.exit_code,
+        output=output.replace(token, "<token>") if isinstance(output, str) else output,
+        stderr_tail=ended.stderr_tail.replace(token, "<token>"),
+        detail=ended.detail,
+    )
+
+
+def _jobs(plan: ReplayPlan) -> list[_Job]:
+    sides: list[tuple[Side, AgentRef]] = [
+        ("baseline", plan.baseline),
+        ("candidate", plan.candidate),
+    ]
+    return [
+        _Job(case=case, side=side, run=run, agent=agent)
+        for case in plan.cases
+        for side, agent in sides
+        if agent.kind != "recorded"
+        for run in range(1, plan.repeats + 1)
+    ]
+
+
+def _pins(plan: ReplayPlan, policy_revision: str) -> Pins:
+    return Pins(
+        suite=plan.suite,
+        suite_version=plan.suite_version,
+        suite_digest=plan.suite_digest,
+        deterministic=plan.deterministic,
+        repeats=plan.repeats,
+        seed=plan.seed,
+        twins=plan.group.digests(),
+        policy_revision=policy_revision,
+        baseline=plan.baseline.text,
+        candidate=plan.candidate.text,
+        project=plan.project,
+        seeds={case.id: case.seed for case in plan.cases},
+        plans=tuple(
+            Plan(case=case.id, title=case.title, severity=case.severity) for case in plan.cases
+        ),
+        source=plan.source,
+        program_version=plan.program_version,
+    )
