@@ -17,7 +17,7 @@ are the ``_…ing`` methods.
 
 from collections.abc import Callable
 
-from processors.model.call import Decision, Reason
+from processors.model.call import Decision, EffectKnown, Reason
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import outcome
 from sidecar.gateway.commands import (
@@ -64,7 +64,7 @@ from sidecar.gateway.idempotency import (
     outcome_unknown,
 )
 from sidecar.gateway.problem import Refusal
-from sidecar.store.ledger import Claim, ClaimState, Fence
+from sidecar.store.ledger import Claim, Fence
 
 KEY_TAKEN_MAX = 3
 POLICY_CHANGES_MAX = 3
@@ -340,8 +340,8 @@ class Call:
         self._instead = Reply(refusal=outcome_unknown(why) if sent else outcome.store_failed())
         if self._claim is None:
             return (record,)
-        holds: dict[ClaimState | None, Command] = {"completed": Settle(), "failed_safe": Release()}
-        return (holds.get(record.end, Keep()), record)
+        holds: dict[EffectKnown, Command] = {"confirmed": Settle(), "not_executed": Release()}
+        return (holds.get(record.effect, Keep()), record)
 
     def _recording(self, event: Event) -> Commands:
         match event:

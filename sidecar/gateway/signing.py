@@ -37,8 +37,14 @@ def make(private: bytes, now_ns: int) -> StoredSigningKey:
     """The key of 32 random bytes."""
     assert len(private) == PRIVATE_BYTES
     public = Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
-    kid = "ed25519-" + hashlib.sha256(public).hexdigest()[:16]
-    return StoredSigningKey(kid=kid, public=public, private=private, created_at_ns=now_ns)
+    return StoredSigningKey(
+        kid=key_id(public), public=public, private=private, created_at_ns=now_ns
+    )
+
+
+def key_id(public: bytes) -> str:
+    """The id of a public key: a digest of it."""
+    return "ed25519-" + hashlib.sha256(public).hexdigest()[:16]
 
 
 def verify(public: bytes, signature: bytes, data: bytes) -> bool:

@@ -1,0 +1,192 @@
+"""``sidecar approvals``: what agents wait for, and a person's answer.
+
+Rules
+1. Lists and shows read the store, running or not; a decision goes to the running sidecar, with the
+   approver's own key.
+2. What is approved is what was shown: the summary's digest travels with the vote.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, get_args
+
+import click
+
+from processors.model.call import Approval, ApprovalStatus
+from sidecar import app, clock
+from sidecar.cli.moments import instant
+from sidecar.cli.options import common, emit, show_lines, talk
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+from sidecar.gateway.approval import current
+
+_TIMEOUT_SECONDS = 30
+
+
+@click.group()
+def command() -> None:
+    """List, show, approve and deny approval requests.
+
+    \b
+    Example:
+      $ sidecar approvals approve 0192… --reason "order checked with the customer"
+      0192… approved
+    """
+
+
+@command.command("list")
+@click.option("--status", type=click.Choice(get_args(ApprovalStatus)), help="Only these.")
+@click.option("--project", default=None, help="Only this project's.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@common(outputs=("text", "json", "jsonl"))
+def list_(
+    status: str | None,
+    project: str | None,
+    limit: int,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """List requests, newest first."""
+    with app.open_ledger(app.load_config(config, store)) as ledger:
+        found = [current(each, clock.now_ns()) for each in ledger.list_approvals(project, limit)]
+    shown = [each for each in found if status in (None, each.status)]
+    emit(shown, output, lambda: "\n".join(map(_line, shown)) or "no approvals")
+
+
+@command.command()
+@click.argument("approval_id")
+@common()
+def show(approval_id: str, config: str | None, store: str | None, output: str) -> None:
+    """Show one request: what is asked, by whom, until when, and the votes."""
+    with app.open_ledger(app.load_config(config, store)) as ledger:
+        found = ledger.find_approval(approval_id)
+    if found is None:
+        raise SidecarError(
+            f"there is no approval {approval_id}", do="List them with: sidecar approvals list"
+        )
+    shown = current(found, clock.now_ns())
+    if output == "text":
+        show_lines(_lines(shown))
+    else:
+        emit(shown, output, str)
+
+
+@command.command()
+@click.argument("approval_id")
+@click.option("--reason", required=True, help="Why; kept in the audit chain.")
+@click.option("--key", default=None, help="Your approver key [SIDECAR_CLIENT_KEY, client.key].")
+@common()
+def approve(
+    approval_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Approve a request, once, for the one action and key it is about."""
+    _decide("approve", approval_id, reason, app.load_config(config, store, client__key=key), output)
+
+
+@command.command()
+@click.argument("approval_id")
+@click.option("--reason", required=True, help="Why; kept in the audit chain.")
+@click.option("--key", default=None, help="Your approver key [SIDECAR_CLIENT_KEY, client.key].")
+@common()
+def deny(
+    approval_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Deny a request; one denial ends it."""
+    _decide("deny", approval_id, reason, app.load_config(config, store, client__key=key), output)
+
+
+def _decide(decision: str, approval_id: str, reason: str, loaded: Loaded, output: str) -> None:
+    if not approval_id.isalnum():
+        raise SidecarError(f"{approval_id!r} is not an approval's id")
+    shown = _control(loaded, f"/v1/approvals/{approval_id}")
+    talk(shown["summary"])
+    vote = {"reason": reason, "shown_digest": shown["shown_digest"]}
+    decided = _control(loaded, f"/v1/approvals/{approval_id}/{decision}", vote)
+    emit(decided, output, lambda: _verdict(decided))
+
+
+def _verdict(decided: dict[str, Any]) -> str:
+    votes = sum(vote["decision"] == "approve" for vote in decided["votes"])
+    waiting = decided["status"] == "pending"
+    suffix = f" ({votes} of {decided['approvers_min']} approvers)" if waiting else ""
+    return f"{decided['approval_id']} {decided['status']}{suffix}"
+
+
+def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
+    """One request to the running sidecar's control API. Raises SidecarError."""
+    client = loaded.config.client
+    if not client.key:
+        raise SidecarError(
+            "there is no key to decide with",
+            where="--key, SIDECAR_CLIENT_KEY or client.key",
+            do="Make one with: sidecar key create --kind approver",
+        )
+    if not client.url.startswith(("http://", "https://")):
+        raise SidecarError("client.url is not http:// or https://", where="client.url")
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
+        client.url.rstrip("/") + path,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"},
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise SidecarError(_problem(error.read()), where=client.url + path) from None
+    except (OSError, ValueError) as error:
+        raise SidecarError(
+            f"the sidecar does not answer: {getattr(error, 'reason', error)}",
+            where=client.url,
+            do="Start it with sidecar serve, or correct client.url.",
+        ) from None
+
+
+def _problem(body: bytes) -> str:
+    try:
+        problem = json.loads(body)
+        return f"{problem['detail']} ({problem['code']})"
+    except (ValueError, KeyError, TypeError):
+        return "the sidecar refused"
+
+
+def _line(approval: Approval) -> str:
+    first = approval.summary.splitlines()[0]
+    return (
+        f"{approval.approval_id}  {approval.status:8}  {instant(approval.expires_at_ns)}  {first}"
+    )
+
+
+def _lines(approval: Approval) -> list[tuple[str, str]]:
+    votes = [
+        f"vote: {vote.decision} by {vote.voter} at {instant(vote.voted_at_ns)}: {vote.reason}"
+        for vote in approval.votes
+    ]
+    styles = {"approved": "green", "denied": "red", "expired": "yellow"}
+    return [
+        (
+            f"approval {approval.approval_id}  {approval.status}",
+            styles.get(approval.status, "bold"),
+        ),
+        *((f"  {line}", "") for line in approval.summary.splitlines()),
+        (f"  asked by {approval.requester} at {instant(approval.requested_at_ns)}", ""),
+        (f"  until {instant(approval.expires_at_ns)}", ""),
+        (f"  approvers needed: {approval.approvers_min}", ""),
+        (f"  action {approval.action_hash}", ""),
+        (f"  shown {approval.shown_digest}", ""),
+        *((f"  {vote}", "") for vote in votes),
+        *([(f"  used by call {approval.consumed_by}", "")] if approval.consumed_by else []),
+    ]

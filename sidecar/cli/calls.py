@@ -1,0 +1,93 @@
+"""``sidecar calls``: tool calls that went through the gateway, and their receipts."""
+
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from processors.model.call import Receipt
+from sidecar import app
+from sidecar.cli.moments import instant
+from sidecar.cli.options import common, emit, show_lines
+from sidecar.errors import SidecarError
+from sidecar.store.ledger import CallQuery, CallRow, ClaimState
+from sidecar.store.receipts import to_document
+
+
+@click.group()
+def command() -> None:
+    """List and show tool calls and their receipts.
+
+    \b
+    Example:
+      $ sidecar calls list --state unknown
+      2026-11-30T09:14:02Z  0192…  issue_refund  409  unknown  outcome_unknown
+    """
+
+
+@command.command("list")
+@click.option("--project", default=None, help="Only this project's.")
+@click.option("--tool", default=None, help="Only this tool's.")
+@click.option("--trace", default=None, help="Only calls of this trace.")
+@click.option("--state", type=click.Choice(get_args(ClaimState)), help="Only claims in this state.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
+@common(outputs=("text", "json", "jsonl"))
+def list_(
+    project: str | None,
+    tool: str | None,
+    trace: str | None,
+    state: ClaimState | None,
+    limit: int,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """List calls, newest first."""
+    query = CallQuery(project=project, tool=tool, trace_id=trace, state=state, limit=limit)
+    with app.open_ledger(app.load_config(config, store)) as ledger:
+        found = ledger.list_calls(query)
+    emit(found, output, lambda: "\n".join(map(_line, found)) or "no calls")
+
+
+@command.command()
+@click.argument("call_id")
+@common()
+def show(call_id: str, config: str | None, store: str | None, output: str) -> None:
+    """Show one call with its receipts, oldest first."""
+    with app.open_ledger(app.load_config(config, store)) as ledger:
+        found = ledger.get_call(call_id)
+        if found is None:
+            raise SidecarError(
+                f"there is no call {call_id}", do="List them with: sidecar calls list"
+            )
+        receipts = [ledger.get_receipt(each) for each in found.receipts]
+    held = [each for each in receipts if each is not None]
+    if output == "text":
+        show_lines([(_line(found), "bold"), *_receipts(held)])
+    else:
+        shown: dict[str, Any] = msgspec.to_builtins(found)
+        emit({**shown, "receipts": [to_document(each) for each in held]}, output, str)
+
+
+def _line(call: CallRow) -> str:
+    code = call.code or call.decision_effect
+    tool = call.tool or "(no tool)"
+    started = instant(call.started_at_ns)
+    return f"{started}  {call.call_id}  {tool}  {call.status}  {call.effect}  {code}"
+
+
+def _receipts(receipts: list[Receipt]) -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    for each in receipts:
+        document = to_document(each)
+        lines.append((f"  receipt {each.receipt_id}  {each.phase}  effect {each.effect}", "bold"))
+        lines += [
+            (f"    {name}: {_shown(value)}", "")
+            for name, value in document.items()
+            if value not in (None, "", []) and name not in ("receipt_id", "phase", "effect")
+        ]
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
