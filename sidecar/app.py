@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import msgspec
@@ -44,6 +45,7 @@ from sidecar.pipeline.worker import serve as serve_pipeline
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
+from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
@@ -51,6 +53,7 @@ from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
+from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.telemetry import MetricsServer, cannot_listen
 
 
@@ -96,6 +99,41 @@ def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
         ledger = SqliteLedgerReader(path, lambda project: ring()(project))
         stack.callback(ledger.close)
         yield ledger
+
+
+@contextmanager
+def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[SqliteVerdicts]:
+    """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
+    path = Path(loaded.store_folder) / "traces.db"
+    if write:
+        migrate_traces(path)
+    verdicts = SqliteVerdicts(path, read_only=not write)
+    try:
+        yield verdicts
+    finally:
+        verdicts.close()
+
+
+@asynccontextmanager
+async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
+    """What a replay needs: a ledger of its own that goes with it, and the configured policy.
+
+    Nothing waits for the policy but the replay, so a busy machine must not become a denial.
+    """
+    data_key = clock.random_bytes(KEY_BYTES)
+    sealer = Sealer(data_key, clock.random_bytes)
+    policy = policy_port(replace(loaded.config.policy, deadline="5s"), loaded, Egress())
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="sidecar-replay-"))
+        ledger = SqliteLedger(Path(folder) / "ledger.db", lambda _: sealer)
+        stack.callback(ledger.close)
+        await _start(stack, policy)
+        yield StagePorts(
+            ledger=ledger,
+            policy=policy,
+            approvals=loaded.config.approvals,
+            episode_key=clock.random_bytes(32),
+        )
 
 
 def create_key(
