@@ -1,0 +1,175 @@
+"""``sidecar serve`` as its users meet it: start, keys, telemetry, bad input, end."""
+
+import gzip
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from serving import EPHEMERAL, clean_environment, serving, wait_for
+
+
+def sidecar(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "sidecar", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        timeout=60,
+    )
+
+
+def listed(folder):
+    done = sidecar(folder, "trace", "list", "--output", "json")
+    assert done.returncode == 0, done.stderr
+    return {row["service"] for row in json.loads(done.stdout)}
+
+
+def export(exporter, service):
+    provider = TracerProvider(resource=Resource({"service.name": service}))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("test").start_as_current_span("invoke_agent a"):
+        pass
+    provider.shutdown()
+
+
+def post_json(url, key):
+    span = {"traceId": "0a" * 16, "spanId": "0b" * 8, "name": "hand", "startTimeUnixNano": "5"}
+    attribute = {"key": "service.name", "value": {"stringValue": "by-hand"}}
+    body = {
+        "resourceSpans": [
+            {"resource": {"attributes": [attribute]}, "scopeSpans": [{"spans": [span]}]}
+        ]
+    }
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    return status(urllib.request.Request(url, gzip.compress(json.dumps(body).encode()), headers))
+
+
+def status(request):
+    """The answer's status, whatever it is; its connection is closed."""
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code
+
+
+@pytest.mark.requirement("REC-01")
+@pytest.mark.requirement("REC-05")
+def test_real_exporters_reach_the_store_with_a_key_and_not_without(tmp_path):
+    with serving(tmp_path) as (_, told):
+        key = told["keys"]["agent"]
+        grpc, http = told["addresses"]["receive.grpc"], told["addresses"]["receive.http"]
+        url = f"http://{http}/v1/traces"
+        assert post_json(url, None) == 401
+        assert post_json(url, told["keys"]["approver"]) == 403
+        headers = {"authorization": f"Bearer {key}"}
+        export(GrpcExporter(endpoint=grpc, insecure=True, headers=headers), "over-grpc")
+        export(HttpExporter(endpoint=url, headers=headers), "over-http")
+        assert post_json(url, key) == 200
+
+        def all_three():
+            return listed(tmp_path) == {"over-grpc", "over-http", "by-hand"}
+
+        wait_for(all_three)
+
+
+def test_the_listeners_ask_for_keys_and_health_does_not(tmp_path):
+    with serving(tmp_path) as (_, told):
+        for name in ("gateway.listen", "control.listen"):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(
+                    f"http://{told['addresses'][name]}/v1/approvals/x", timeout=10
+                )
+            assert caught.value.code == 401, name
+        metrics = f"http://{told['addresses']['metrics.listen']}"
+        for path in ("/healthz", "/readyz", "/metrics"):
+            assert status(metrics + path) == 200
+
+
+def test_dev_keys_of_an_earlier_start_are_revoked(tmp_path):
+    with serving(tmp_path) as (_, told):
+        first = told["keys"]["agent"]
+    with serving(tmp_path) as (_, told):
+        url = f"http://{told['addresses']['receive.http']}/v1/traces"
+        assert post_json(url, first) == 401
+
+
+def test_sigterm_ends_the_whole_tree(tmp_path):
+    with serving(tmp_path) as (process, told):
+        pipeline = told["pids"]["pipeline"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        gone = subprocess.run(["ps", "-p", str(pipeline)], capture_output=True, check=False)
+        assert gone.returncode == 1
+
+
+def fails(folder, config, *arguments):
+    (folder / "sidecar.yaml").write_text(config)
+    done = sidecar(folder, "serve", *arguments)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("receive.grpc", 'grpc: "127.0.0.1:0"'),
+        ("receive.http", 'http: "127.0.0.1:0"'),
+        ("gateway.listen", '  listen: "127.0.0.1:0"'),
+        ("control.listen", 'control: {listen: "127.0.0.1:0"'),
+        ("metrics.listen", 'metrics: {listen: "127.0.0.1:0"'),
+    ],
+)
+def test_a_busy_port_is_named_with_its_key(tmp_path, key, line):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert line in EPHEMERAL
+        text = fails(tmp_path, EPHEMERAL.replace(line, line.replace(":0", f":{port}")), "--dev")
+        assert f"127.0.0.1:{port}" in text and key in text
+
+
+def test_dev_refuses_an_address_that_is_not_loopback(tmp_path):
+    text = fails(tmp_path, EPHEMERAL.replace('grpc: "127.0.0.1:0"', 'grpc: "0.0.0.0:0"'), "--dev")
+    assert "receive.grpc" in text and "not loopback" in text
+
+
+def test_without_dev_a_seal_key_must_be_there(tmp_path):
+    text = fails(tmp_path, EPHEMERAL)
+    assert "seal key" in text and "openssl rand -hex 32" in text
+
+
+def test_another_seal_key_stops_the_start(tmp_path):
+    with serving(tmp_path):
+        pass
+    (tmp_path / "sidecar-data.seal-key").write_text("ab" * 32)
+    assert "not the one that sealed" in fails(tmp_path, EPHEMERAL)
+
+
+def test_a_missing_or_broken_policy_bundle_stops_the_start(tmp_path):
+    text = fails(tmp_path, EPHEMERAL + "policy: {bundle: nowhere}\n", "--dev")
+    assert "nowhere" in text
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "a.rego").write_text("package agenttwin.v1\nthis is no rego")
+    text = fails(tmp_path, EPHEMERAL + "policy: {bundle: bundle}\n", "--dev")
+    assert "a.rego" in text
+
+
+def test_a_seal_key_inside_the_data_folder_is_refused(tmp_path):
+    text = fails(tmp_path, EPHEMERAL + "seal: {key_file: sidecar-data/key}\n", "--dev")
+    assert "inside the data folder" in text
