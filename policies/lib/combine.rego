@@ -26,7 +26,9 @@ _reasons(verdicts, effect) := [reason |
 	some verdict in verdicts
 	verdict.effect == effect
 	reason := object.remove(verdict, ["effect"])
-]
+] if {
+	count(verdicts) > 0
+}
 
 _reasons(verdicts, _) := [{
 	"code": "nothing_allows",

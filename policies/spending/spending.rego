@@ -5,11 +5,17 @@
 #   the cost is not declared or its currency is not listed. Amounts are decimal text.
 package agenttwin.spending
 
-threshold := to_number(data.settings.spending.approve_from[input.action.properties.currency])
+threshold := decimal(data.settings.spending.approve_from[input.action.properties.currency])
 
 irreversible if input.resource.properties.registered_class == "irreversible"
 
-amount := to_number(input.action.properties.amount) if is_string(input.action.properties.amount)
+amount := decimal(input.action.properties.amount)
+
+# Engines differ on when they find that a text is no number: so nothing else reaches to_number.
+decimal(text) := to_number(text) if {
+	is_string(text)
+	regex.match(`^[0-9]{1,30}(\.[0-9]{1,30})?$`, text)
+}
 
 priced if amount >= 0
 

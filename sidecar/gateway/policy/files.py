@@ -24,7 +24,7 @@ import yaml
 from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.bundle import Bundle, BundleInvalid, DataFile, Module, make_bundle
-from sidecar.gateway.strict import NotStrict, read_json
+from sidecar.gateway.strict import read_json
 
 DISTRIBUTION = "gordon-to-regorus"
 VERSION = "0.13.0"
@@ -41,13 +41,16 @@ def default_bundle_path() -> Path:
     return shipped if shipped.is_dir() else package.parent / "policies"
 
 
-def load_bundle(folder: str | Path = "") -> Bundle:
-    """The bundle in ``folder``; empty means the default one. Raises SidecarError."""
+def load_bundle(folder: str | Path = "", *, tests: bool = False) -> Bundle:
+    """The bundle in ``folder``, with its tests if wanted; empty means the default one.
+
+    Raises SidecarError.
+    """
     root = Path(folder) if folder else default_bundle_path()
     if not root.is_dir():
         raise _broken(root, "is missing or no folder")
     try:
-        names = sorted(_names(root))
+        names = sorted(_names(root, tests))
         modules = [Module(name, _text(root, name)) for name in names if name.endswith(".rego")]
         data = [_data(root, name) for name in names if not name.endswith(".rego")]
         return make_bundle(modules, data)
@@ -83,12 +86,12 @@ def _check_hash(path: Path, expected: str) -> None:
         )
 
 
-def _names(root: Path) -> Iterator[str]:
+def _names(root: Path, tests: bool) -> Iterator[str]:
     count = 0
     for at, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _NOT_PART and name[0] != "."]
         for name in files:
-            is_policy = name.endswith(".rego") and not name.endswith("_test.rego")
+            is_policy = name.endswith(".rego") and (tests or not name.endswith("_test.rego"))
             if is_policy or name in _DATA:
                 count += 1
                 if count > FILES_MAX:
@@ -114,7 +117,7 @@ def _data(root: Path, name: str) -> DataFile:
     text = _text(root, name)
     try:
         value = read_json(text.encode()) if name.endswith(".json") else _yaml(text)
-    except (NotStrict, yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise BundleInvalid(f"{name}: {why}") from error
     return DataFile(name, Path(name).parent.parts, value, sha256(text.encode()))
@@ -134,7 +137,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 def _yaml(text: str) -> Any:
     value = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader with one more check
-    return read_json(json.dumps(value, allow_nan=False).encode())  # dates and such raise TypeError
+    return read_json(json.dumps(value, allow_nan=False).encode())
 
 
 def _broken(root: Path, why: str) -> SidecarError:

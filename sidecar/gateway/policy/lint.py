@@ -20,7 +20,7 @@ from msgspec import Struct
 from sidecar.gateway.policy.bundle import ENTRYPOINTS
 from sidecar.gateway.policy.rego import Call, Path, RegoModule, Rule, walk
 
-PATTERN_CHARS_MAX = 1000
+PATTERN_CHARS_MAX = 500
 
 BUILTINS = frozenset(
     {

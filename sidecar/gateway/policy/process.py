@@ -11,7 +11,8 @@ script.
 4. Input is JSON text only: the engine crashes on deep Python objects, and refuses deep JSON.
 
 Frames: length of what follows (u32), request id (u64), kind (u8), payload. Kinds to the child: 0
-load, 1 decide, 2 list, 3 tree; from it: 0 answer, 1 error, 2 error and the end of the process.
+load, 1 decide, 2 list, 3 tree, 4 the value of a rule; from it: 0 answer, 1 error, 2 error and the
+end of the process.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ import sys
 from typing import Any
 
 HEAD = struct.Struct(">IQB")
-LOAD, DECIDE, LIST, TREE = 0, 1, 2, 3
+LOAD, DECIDE, LIST, TREE, RULE = 0, 1, 2, 3, 4
 ANSWER, ERROR, LAST = 0, 1, 2
 RULES = {DECIDE: "data.agenttwin.v1.decide", LIST: "data.agenttwin.v1.list"}
 ADDRESS_SPACE_BYTES = 4 * 1024**3  # the wheel alone reserves 1 GiB
@@ -54,6 +55,7 @@ def main(descriptor: int, parent: int) -> None:
             answer = _first_line(error)
         _send(connection, identity, status, answer)
         if status == LAST:
+            _drain(connection)
             return
 
 
@@ -78,6 +80,9 @@ def _load(payload: bytes) -> Any:
 def _evaluate(engine: Any, kind: int, payload: bytes) -> bytes:
     if kind == TREE:
         return str(engine.get_ast_as_json()).encode()
+    if kind == RULE:
+        engine.set_input_json("{}")
+        return str(engine.eval_rule_as_json(payload.decode("utf-8"))).encode()
     engine.set_input_json(payload.decode("utf-8"))
     return str(engine.eval_rule_as_json(RULES[kind])).encode()
 
@@ -112,6 +117,12 @@ def _exactly(connection: socket.socket, count: int) -> bytes | None:
             return None
         parts += chunk
     return bytes(parts)
+
+
+def _drain(connection: socket.socket) -> None:
+    """Wait for the parent to close: ending with frames unread would reset the last answer away."""
+    while connection.recv(1 << 18):
+        pass
 
 
 def _send(connection: socket.socket, identity: int, status: int, answer: bytes) -> None:

@@ -21,14 +21,12 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from sidecar.errors import SidecarError
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.document import encode, input_digest
+from sidecar.gateway.policy.driver import inspect, unusable
 from sidecar.gateway.policy.files import check_engine
-from sidecar.gateway.policy.lint import Finding, lint
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST
-from sidecar.gateway.policy.rego import read_module
 from sidecar.gateway.policy.result import PolicyAnswer, denied, read_answer
 from sidecar.telemetry import CHILD_RESTARTS
 
@@ -78,11 +76,11 @@ class PolicyWorker:
     async def start(self) -> None:
         """Check the engine, lint the bundle, start both children. Raises SidecarError."""
         self._engine = check_engine()
-        child, findings = await _inspect(self._bundle)
+        child, findings = await inspect(self._bundle)
         if findings:
             child.kill()
             await child.ended()
-            raise _unusable("\n  ".join(["it breaks these rules:", *map(str, findings)]))
+            raise unusable("\n  ".join(["it breaks these rules:", *map(str, findings)]))
         try:
             await child.load(self._bundle, warm=True)
             self._adopt(child)
@@ -90,7 +88,7 @@ class PolicyWorker:
             self._spare = await self._start_child()
         except ChildFailed as error:
             await self.stop()
-            raise _unusable(str(error)) from error
+            raise unusable(str(error)) from error
 
     async def stop(self) -> None:
         """Deny what waits, end both children and wait for them. Safe twice."""
@@ -263,32 +261,6 @@ class PolicyWorker:
         task.add_done_callback(self._tasks.discard)
 
 
-async def check_bundle(bundle: Bundle) -> tuple[Finding, ...]:
-    """The lint findings of a bundle, parsed in a child. Raises SidecarError where it does not
-    parse.
-    """
-    child, findings = await _inspect(bundle)
-    child.kill()
-    await child.ended()
-    return findings
-
-
-async def _inspect(bundle: Bundle) -> tuple[Child, tuple[Finding, ...]]:
-    try:
-        child = await Child.start()
-    except ChildFailed as error:
-        raise _unusable(str(error)) from error
-    try:
-        await child.load(bundle, warm=False)
-        return child, lint([read_module(tree) for tree in await child.trees()])
-    except BaseException as error:
-        child.kill()
-        await child.ended()
-        if isinstance(error, ChildFailed):
-            raise _unusable(str(error)) from error
-        raise
-
-
 def _read(status: int, payload: bytes) -> PolicyAnswer:
     if status != ANSWER:
         text = payload.decode("utf-8", "replace")
@@ -300,11 +272,3 @@ def _read(status: int, payload: bytes) -> PolicyAnswer:
     except orjson.JSONDecodeError:
         return denied("the policy engine's answer is no JSON")
     return read_answer(raw)
-
-
-def _unusable(why: str) -> SidecarError:
-    return SidecarError(
-        f"the policy bundle cannot be used: {why}",
-        where="policy.bundle",
-        do="Correct the policy; `sidecar policy check DIR` shows the same.",
-    )

@@ -1,0 +1,236 @@
+"""The shipped bundles: their own tests pass on both engines, and both engines give one answer."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from processors.model.call import Action
+from processors.model.principal import Principal
+from sidecar.canonical import canonical
+from sidecar.gateway.policy.client import Child
+from sidecar.gateway.policy.document import Situation, document, encode
+from sidecar.gateway.policy.driver import run_tests
+from sidecar.gateway.policy.files import load_bundle
+from sidecar.gateway.policy.process import ANSWER, DECIDE, LIST
+from sidecar.gateway.policy.worker import PolicyWorker
+
+POLICIES = Path(__file__).parents[2] / "policies"
+ALLOW_ALL = POLICIES / "examples/allow_all"
+AGENT = Principal(id="key:1", kind="agent", project="shop")
+
+
+def opa_binary():
+    cached = Path(os.path.expanduser("~/.cache/agenttwin-sidecar/bin/opa"))
+    found = str(cached) if cached.is_file() else shutil.which("opa")
+    if not found:
+        pytest.skip("needs the opa binary (`make test` builds it with Go, or put one on PATH)")
+    return found
+
+
+def opa(*arguments, **kwargs):
+    done = subprocess.run([opa_binary(), *arguments], capture_output=True, text=True, **kwargs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_bundles_tests_pass_on_the_embedded_engine():
+    for folder in (POLICIES, ALLOW_ALL):
+        results = asyncio.run(run_tests(load_bundle(folder, tests=True)))
+        assert results and {result.status for result in results} == {"pass"}
+
+
+@pytest.mark.requirement("GW-03")
+def test_the_bundles_tests_pass_on_opa_and_its_checks_are_content():
+    for folder, ignored in ((POLICIES, ("--ignore", "examples")), (ALLOW_ALL, ())):
+        opa("check", "--strict", str(folder), *ignored)
+        assert json.loads(opa("test", "--format", "json", str(folder), *ignored))
+        assert opa("fmt", "--list", str(folder)) == ""
+
+
+def test_a_failing_and_an_erring_test_are_told_apart_from_a_passing_one(tmp_path):
+    (tmp_path / "a_test.rego").write_text(
+        "package a_test\n\ntest_good := true\n\ntest_bad if 1 == 2\n\n"
+        'test_wrong := 3\n\ntest_broken if to_number("zz") == 1\n'
+    )
+    results = asyncio.run(run_tests(load_bundle(tmp_path, tests=True)))
+    found = {result.name.rpartition("_")[2]: result.status for result in results}
+    assert found == {"good": "pass", "bad": "fail", "wrong": "fail", "broken": "error"}
+
+
+def action(**changes):
+    given_action = {
+        "tenant": "shop",
+        "agent": "key:1",
+        "tool": "issue_refund",
+        "upstream": "payments",
+        "class_": "irreversible",
+        "method": "POST",
+        "path": "/orders/1/refunds",
+        "cost_amount": "12.50",
+        "cost_currency": "EUR",
+    }
+    return Action(**{**given_action, **changes})
+
+
+@pytest.mark.requirement("GW-02")
+@pytest.mark.parametrize(
+    ("changes", "key_present", "effect", "code"),
+    [
+        ({"class_": "read"}, False, "allow", "read_allowed"),
+        ({"class_": "write"}, False, "allow", "write_allowed"),
+        ({}, True, "allow", "irreversible_allowed"),
+        ({}, False, "deny", "idempotency_key_required"),
+        ({"cost_amount": "100.00"}, True, "require_approval", "amount_needs_approval"),
+        ({"cost_amount": "99.999"}, True, "allow", "irreversible_allowed"),
+        ({"cost_amount": None, "cost_currency": None}, True, "require_approval", "cost_unknown"),
+        ({"cost_currency": "XAU"}, True, "require_approval", "currency_unknown"),
+        ({"cost_currency": None}, True, "require_approval", "currency_unknown"),
+        ({"class_": "unlisted"}, True, "deny", "tool_unlisted"),
+    ],
+)
+def test_the_default_decision_for_each_kind_of_call(changes, key_present, effect, code):
+    async def scenario():
+        worker = PolicyWorker(load_bundle())
+        await worker.start()
+        situation = Situation(time_ns=1, request_id="r", key_present=key_present)
+        answer = await worker.decide(document(action(**changes), AGENT, situation))
+        await worker.stop()
+        return answer
+
+    answer = asyncio.run(scenario())
+    assert (answer.effect, answer.error) == (effect, None)
+    assert code in {reason.code for reason in answer.reasons}
+
+
+ACTIONS = st.builds(
+    action,
+    class_=st.sampled_from(["read", "write", "irreversible", "odd"]),
+    cost_amount=st.none()
+    | st.decimals(0, 10**12, places=2).map(str)
+    | st.sampled_from(["99.99", "100", "100.00", "100.0000000001", "15000", "1e2", "-1", "zz", ""]),
+    cost_currency=st.none() | st.sampled_from(["EUR", "USD", "JPY", "XAU", "eur", "İ"]),
+    arguments=st.dictionaries(
+        st.text(max_size=4),
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**53) + 1, 2**53 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=6),
+        max_size=3,
+    ),
+)
+SITUATIONS = st.builds(
+    Situation,
+    time_ns=st.integers(0, 2**62),
+    request_id=st.just("r"),
+    key_present=st.booleans(),
+    prior_tools=st.lists(st.sampled_from(["get_order", "get_policy"]), max_size=2).map(tuple),
+)
+
+
+def tuned_bundle(folder):
+    """The default bundle with every setting in use."""
+    shutil.copytree(POLICIES, folder, dirs_exist_ok=True)
+    (folder / "data.yaml").write_text(
+        json.dumps(
+            {
+                "settings": {
+                    "spending": {"approve_from": {"EUR": "100.00", "JPY": "15000"}},
+                    "approvals": {"min": 2, "ttl_s": 60},
+                    "tools": {
+                        "denied": ["drop_table"],
+                        "always_approve": ["close_account"],
+                        "requires_before": {
+                            "issue_refund": {"tool": "get_policy", "otherwise": "require_approval"},
+                            "wire": {"tool": "get_policy"},
+                            "odd": {},
+                        },
+                    },
+                }
+            }
+        )
+    )
+    return folder
+
+
+async def embedded_answers(folder, inputs):
+    child = await Child.start()
+    await child.load(load_bundle(folder), warm=False)
+    found, done = {}, asyncio.Event()
+
+    def keep(_child, identity, status, payload):
+        found[identity] = (status, payload)
+        if len(found) == 2 * len(inputs):
+            done.set()
+
+    child.on_frame = keep
+    for number, made in enumerate(inputs):
+        child.send(2 * number + 1, DECIDE, encode(made))
+        child.send(2 * number + 2, LIST, encode(made))
+    await asyncio.wait_for(done.wait(), 30)
+    child.kill()
+    await child.ended()
+    return [_value(*found[identity]) for identity in sorted(found)]
+
+
+def _value(status, payload):
+    if status != ANSWER:
+        return "error"
+    return None if payload == b'"<undefined>"' else json.loads(payload)
+
+
+def opa_answers(folder, inputs, tmp_path):
+    """OPA's answers, in one process: where strict errors make one fail, each is asked alone."""
+    query = (
+        "[x | some made in input; some rule in [0, 1]; "
+        "x := [data.agenttwin.v1.decide, data.agenttwin.v1.list][rule] with input as made]"
+    )
+    file = tmp_path / "inputs.json"
+    file.write_text(json.dumps(inputs))
+    done = subprocess.run(
+        [
+            *(opa_binary(), "eval", "--data", str(folder), "--ignore", "examples"),
+            *("--ignore", "*_test.rego", "--strict-builtin-errors", "--format", "json"),
+            *("--input", str(file), "--import", "rego.v1", query),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 0:
+        values = json.loads(done.stdout)["result"][0]["expressions"][0]["value"]
+        if len(values) == 2 * len(inputs):
+            return values
+    if len(inputs) == 1:
+        return ["error", "error"] if done.returncode else [None, None]
+    return [value for made in inputs for value in opa_answers(folder, [made], tmp_path)]
+
+
+@pytest.mark.requirement("GW-03")
+@settings(
+    max_examples=3,
+    phases=[
+        Phase.generate
+    ],  # each example is two processes; the failing document is in the message
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(st.tuples(ACTIONS, SITUATIONS), min_size=60, max_size=60))
+def test_one_document_gets_one_answer_from_opa_and_from_the_embedded_engine(tmp_path, pairs):
+    folder = tuned_bundle(tmp_path / "bundle")
+    tools = ["issue_refund", "wire", "odd", "drop_table", "close_account", "get_order"]
+    inputs = [
+        {**made, "resource": {**made["resource"], "id": tools[number % len(tools)]}}
+        for number, made in enumerate(document(a, AGENT, s) for a, s in pairs)
+    ]
+    ours = asyncio.run(embedded_answers(folder, inputs))
+    theirs = opa_answers(folder, inputs, tmp_path)
+    assert len(ours) == len(theirs) == 2 * len(inputs)
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        assert canonical(one) == canonical(other), (inputs[number // 2], one, other)
