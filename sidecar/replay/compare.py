@@ -70,9 +70,9 @@ def compare(
 
 
 def counts(results: Sequence[CaseResult]) -> dict[str, int]:
-    """How many cases of each class, and in all."""
+    """How many cases of each class."""
     found = Counter(result.case_class for result in results)
-    return {"cases": len(results), **{name: found[name] for name in CLASSES}}
+    return {name: found[name] for name in CLASSES}
 
 
 def _case(

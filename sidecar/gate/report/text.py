@@ -42,7 +42,7 @@ def summary(verdict: Verdict) -> str:
         for name, said in _WORDS.items()
         if verdict.counts.get(name)
     ]
-    total = verdict.counts.get("cases", 0)
+    total = sum(verdict.counts.values())
     return f"{total} case{'s' if total != 1 else ''}: {', '.join(counted) or 'none'}"
 
 

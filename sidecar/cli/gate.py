@@ -1,0 +1,119 @@
+"""``sidecar gate``: verdicts that were given, why, and whether their evidence still holds."""
+
+from pathlib import Path
+
+import click
+
+from processors.model.verdict import Verdict
+from sidecar import app
+from sidecar.cli.moments import instant
+from sidecar.cli.options import common, emit, to_json
+from sidecar.config import Loaded
+from sidecar.errors import ExitCode, SidecarError
+from sidecar.gate.evidence import faults
+from sidecar.gate.files import read_bundle
+from sidecar.gate.report import junit, markdown, text
+from sidecar.store.verdicts import VerdictQuery, VerdictSummary
+
+_RENDER = {"text": text.render, "junit": junit.render, "markdown": markdown.render}
+
+
+@click.group()
+def command() -> None:
+    """Show, explain and verify gate verdicts.
+
+    \b
+    Example:
+      $ sidecar gate verify 0192…
+      0192… holds: 41 files, root sha256:7d5e…
+    """
+
+
+@command.command("list")
+@click.option("--project", default=None, help="Only this project's.")
+@click.option("--suite", default=None, help="Only this suite's.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@common(outputs=("text", "json", "jsonl"))
+def list_(
+    project: str | None,
+    suite: str | None,
+    limit: int,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """List verdicts, newest first."""
+    loaded = app.load_config(config, store)
+    with app.open_verdicts(loaded) as verdicts:
+        found = verdicts.list_verdicts(VerdictQuery(project=project, suite=suite, limit=limit))
+    emit(found, output, lambda: "\n".join(map(_line, found)) or "no verdicts")
+
+
+@command.command()
+@click.argument("verdict_id", metavar="ID")
+@common(outputs=("text", "json", "junit", "markdown"))
+def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
+    """Show a verdict; ID may be its beginning, where that is unique."""
+    verdict = _find(app.load_config(config, store), verdict_id)
+    click.echo(to_json(verdict) if output == "json" else _RENDER[output](verdict))
+
+
+@command.command()
+@click.argument("verdict_id", metavar="ID")
+@common()
+def explain(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
+    """Explain a verdict: every case, every rule that fired with its operands, what was pinned."""
+    verdict = _find(app.load_config(config, store), verdict_id)
+    emit(verdict, output, lambda: text.explain(verdict))
+
+
+@command.command()
+@click.argument("verdict_id", metavar="ID")
+@click.option(
+    "--evidence",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    help="Where the evidence is now [default: where it was written].",
+)
+@common()
+def verify(
+    verdict_id: str, evidence: Path | None, config: str | None, store: str | None, output: str
+) -> int:
+    """Check a verdict's evidence: every file's hash, and the verdict made again from the records.
+
+    Exits 1 when something does not hold.
+    """
+    verdict = _find(app.load_config(config, store), verdict_id)
+    folder = evidence or Path(str(verdict.evidence.get("folder", "")))
+    files = read_bundle(folder)
+    found = faults(files, verdict)
+    value = {
+        "verdict_id": verdict.verdict_id,
+        "holds": not found,
+        "faults": found,
+        "files": len(files),
+        "root": verdict.evidence.get("root"),
+    }
+    emit(value, output, lambda: _verified(verdict, found, len(files)))
+    return ExitCode.FAILED if found else ExitCode.GOOD
+
+
+def _verified(verdict: Verdict, found: list[str], files: int) -> str:
+    if found:
+        return "\n".join([f"{verdict.verdict_id} does not hold:", *(f"  {one}" for one in found)])
+    return f"{verdict.verdict_id} holds: {files} files, root {verdict.evidence.get('root')}"
+
+
+def _find(loaded: Loaded, verdict_id: str) -> Verdict:
+    with app.open_verdicts(loaded) as verdicts:
+        verdict = verdicts.get_verdict(verdict_id)
+    if verdict is None:
+        raise SidecarError(
+            f"there is no one verdict {verdict_id}", do="List them with: sidecar gate list"
+        )
+    return verdict
+
+
+def _line(one: VerdictSummary) -> str:
+    when, word = instant(one.created_at_ns), one.status or "UNDECIDED"
+    return f"{when}  {word:<9}  {one.verdict_id}  {one.suite}  {one.candidate} / {one.baseline}"

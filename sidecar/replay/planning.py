@@ -1,0 +1,123 @@
+"""A plan from what the command line named: a suite's scenarios, or captured traffic."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from processors.model.trace import AgentTrace
+from processors.value import duration_ns
+from sidecar.canonical import digest
+from sidecar.errors import ExitCode, SidecarError
+from sidecar.replay.captured import Captured, captured
+from sidecar.replay.driver import ReplayPlan
+from sidecar.replay.reference import AgentRef, recorded
+from sidecar.twins.files import LoadedSuite, LoadedTwins
+from sidecar.twins.scenario import cases
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What is the same for both kinds of plan; ``deadline`` empty means the suite's."""
+
+    project: str
+    candidate: AgentRef
+    baseline: AgentRef | None = None
+    deterministic: bool = False
+    deadline: str = ""
+    agent: str = ""
+    program_version: str = ""
+
+
+class CapturedPlan(Struct, frozen=True, kw_only=True):
+    """A plan from captured traffic, and what people should know: what was left out, and why."""
+
+    plan: ReplayPlan
+    notes: tuple[str, ...]
+
+
+def suite_plan(loaded: LoadedSuite, asked: Asked) -> ReplayPlan:
+    """The plan of a suite. Raises SidecarError without a baseline."""
+    if asked.baseline is None:
+        raise SidecarError(
+            "a suite needs a baseline", where="--baseline", do="Name the version now in use."
+        )
+    suite = loaded.suite
+    return ReplayPlan(
+        suite=suite.suite,
+        suite_version=suite.version,
+        suite_digest=loaded.digest(),
+        agent=asked.agent or suite.agent or suite.suite,
+        project=asked.project,
+        cases=cases(suite),
+        group=loaded.group,
+        baseline=asked.baseline,
+        candidate=asked.candidate,
+        deterministic=suite.deterministic or asked.deterministic,
+        seed=suite.seed,
+        deadline_s=duration_ns(asked.deadline or suite.deadline) / 1e9,
+        environment=suite.environment,
+        files=loaded.files,
+        program_version=asked.program_version,
+    )
+
+
+def captured_plan(
+    query: str, traces: Sequence[AgentTrace], twins: LoadedTwins, asked: Asked
+) -> CapturedPlan:
+    """The plan of stored traces. Raises SidecarError (exit 2) where none can be replayed."""
+    if not traces:
+        raise SidecarError(
+            "no stored trace matches",
+            where=query,
+            do="See what there is: sidecar trace list.",
+            code=ExitCode.UNDECIDED,
+        )
+    found = [one for one in (captured(trace, twins.group) for trace in traces) if one is not None]
+    if not found:
+        raise SidecarError(
+            f"none of the {len(traces)} matching traces was stored with its content, "
+            "so there is no user input to replay",
+            where=query,
+            do="Set content.capture of the project to redacted or full, and capture traffic.",
+            code=ExitCode.UNDECIDED,
+        )
+    return CapturedPlan(
+        plan=_captured_plan(query, found, twins, asked), notes=_notes(len(traces), found)
+    )
+
+
+def _captured_plan(
+    query: str, found: Sequence[Captured], twins: LoadedTwins, asked: Asked
+) -> ReplayPlan:
+    inputs = [[one.case.id, one.recorded.digest] for one in found]
+    by_record = asked.baseline is None
+    return ReplayPlan(
+        suite=query,
+        suite_version="captured",
+        suite_digest=digest(
+            {"inputs": inputs, "twins": twins.group.digests()}, domain="agenttwin-captured/1"
+        ),
+        agent=asked.agent or _service(found) or "captured",
+        project=asked.project,
+        cases=tuple(one.case for one in found),
+        group=twins.group,
+        baseline=asked.baseline if asked.baseline is not None else recorded(),
+        candidate=asked.candidate,
+        deterministic=asked.deterministic,
+        deadline_s=duration_ns(asked.deadline or "60s") / 1e9,
+        files=twins.files,
+        recorded=tuple(one.recorded for one in found) if by_record else (),
+        source="captured",
+        program_version=asked.program_version,
+    )
+
+
+def _service(found: Sequence[Captured]) -> str | None:
+    names = {one.recorded.trace.service.name for one in found}
+    return names.pop() if len(names) == 1 else None
+
+
+def _notes(total: int, found: Sequence[Captured]) -> tuple[str, ...]:
+    notes = [f"{one.case.id}: {note}" for one in found for note in one.notes]
+    if total > len(found):
+        notes.insert(0, f"{total - len(found)} of {total} traces hold no user input: left out")
+    return tuple(notes)
