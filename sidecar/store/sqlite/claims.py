@@ -9,7 +9,7 @@ import sqlite3
 
 import msgspec
 
-from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope
+from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
 
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
@@ -39,6 +39,14 @@ def in_state(
         (*states, limit),
     )
     return [_claim(row) for row in rows]
+
+
+def call_of(connection: sqlite3.Connection, seen: Seen) -> str | None:
+    """The call that made a claim's present attempt."""
+    row = connection.execute(
+        "SELECT call_id FROM claim WHERE claim_id = ? AND fence = ?", (seen.claim_id, seen.fence)
+    ).fetchone()
+    return row[0] if row else None
 
 
 def take(connection: sqlite3.Connection, intent: Intent) -> Fence | None:

@@ -55,9 +55,12 @@ class Transactions:
         revision = vault.get_state(connection, POLICY_REVISION)
         if revision != intent.policy_revision.encode():
             raise Undone(NotCommitted(code="policy_changed"))
+        before = claims.call_of(connection, intent.expected) if intent.expected else None
         fence = claims.take(connection, intent)
         if fence is None:
             raise Undone(Occupied())
+        if before is not None:
+            self._let_go(connection, intent, before)
         self._consume(connection, intent)
         for hold in intent.holds:
             connection.execute(
@@ -151,6 +154,23 @@ class Transactions:
         if code is not None:
             raise Undone(NotCommitted(code=code))
 
+    def _let_go(self, connection: sqlite3.Connection, intent: Intent, before: str) -> None:
+        """What the attempt taken over still holds: its amounts, and an approval never used."""
+        connection.execute(
+            "UPDATE hold SET state = 'released' WHERE call_id = ? AND state = 'held'", (before,)
+        )
+        assert intent.expected is not None
+        if intent.expected.state == "claimed":
+            self._restore(connection, before, intent.call.project, intent.now_ns)
+
+    def _restore(
+        self, connection: sqlite3.Connection, call_id: str, project: str, at_ns: int
+    ) -> None:
+        restored = approvals.restore(connection, call_id)
+        if restored is not None:
+            body = {"approval_id": restored, "call_id": call_id}
+            self._append(connection, "approval_restored", project, at_ns, body)
+
     def _settle(
         self, connection: sqlite3.Connection, outcome: CallOutcome, ended: ClaimEnd
     ) -> None:
@@ -158,11 +178,8 @@ class Transactions:
             "UPDATE hold SET state = ? WHERE call_id = ? AND state = 'held'",
             (ended.holds, ended.call_id),
         )
-        restored = approvals.restore(connection, ended.call_id) if ended.restore_approval else None
-        if restored is not None:
-            project, at_ns = outcome.call.project, outcome.now_ns
-            body = {"approval_id": restored, "call_id": ended.call_id}
-            self._append(connection, "approval_restored", project, at_ns, body)
+        if ended.restore_approval:
+            self._restore(connection, ended.call_id, outcome.call.project, outcome.now_ns)
 
     def _resolve(self, connection: sqlite3.Connection, ballot: Ballot, status: str) -> None:
         if approvals.set_status(connection, ballot.approval_id, status):
