@@ -78,9 +78,7 @@ def name(value: Any) -> str | None:
 
 def integer(value: Any) -> int | None:
     """A whole number from an int, an integral float, its text or ``{low, high}``; else None."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
+    if type(value) is int:  # the usual case first; a bool is no number
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
@@ -146,8 +144,8 @@ def first(attributes: Mapping[str, Any], keys: Iterable[str]) -> Any:
 def first_name(attributes: Mapping[str, Any], keys: Iterable[str]) -> str | None:
     """The first usable name under the keys."""
     for key in keys:
-        found = name(attributes.get(key))
-        if found is not None:
+        value = attributes.get(key)
+        if value is not None and (found := name(value)) is not None:
             return found
     return None
 
@@ -155,8 +153,8 @@ def first_name(attributes: Mapping[str, Any], keys: Iterable[str]) -> str | None
 def first_integer(attributes: Mapping[str, Any], keys: Iterable[str]) -> int | None:
     """The first whole number that is not negative under the keys."""
     for key in keys:
-        found = integer(attributes.get(key))
-        if found is not None and found >= 0:
+        value = attributes.get(key)
+        if value is not None and (found := integer(value)) is not None and found >= 0:
             return found
     return None
 
@@ -178,7 +176,9 @@ def parse(value: Any) -> Parsed:
         return value, "empty"
     current: Any = value
     for _ in range(_DECODES_MAX):
-        if not isinstance(current, str) or current.lstrip()[:1] not in _OPENERS:
+        if not isinstance(current, str) or current in _HIDDEN:
+            break
+        if current.lstrip()[:1] not in _OPENERS:
             break
         decoded, state = _parse_text(current)
         if state not in ("captured", "repr"):

@@ -23,7 +23,6 @@ from processors.model.names import ContentState
 from processors.model.step import Part
 from processors.value import canonical, parse
 
-_SLACK_NS = 5_000_000  # clocks of one process; a tool may start just before its model span ends
 Answer = tuple[Node, Part]
 
 
@@ -128,14 +127,16 @@ def _by_id(
     for node in executions:
         tool = node.reading.tool
         candidates = by_id.get(tool.call_id or "", ()) if tool else ()
-        usable = [n for n in candidates if n in free and _before(requests[n], node)]
-        if usable:
-            executed[node.key] = requests[usable[-1]]
-            del free[usable[-1]]
+        open_ = [n for n in candidates if n in free]
+        before = [n for n in open_ if _before(requests[n], node)]
+        if open_:  # clocks of two hosts may disagree: the id weighs more than the time
+            number = before[-1] if before else open_[0]
+            executed[node.key] = requests[number]
+            del free[number]
 
 
 def _before(request: Request, node: Node) -> bool:
-    return request.node.start_ns <= node.start_ns + _SLACK_NS
+    return request.node.start_ns <= node.start_ns
 
 
 def _answered_before(request: Request, node: Node) -> bool:

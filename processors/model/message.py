@@ -145,8 +145,8 @@ def _message(item: Any, role: str) -> Message | None:
 
 def _unwrapped(item: Node) -> tuple[Node, str | None]:
     """The message inside a LangChain dump, with its role; anything else as it is."""
-    data, kwargs, kind = item.get("data"), item.get("kwargs"), item.get("type")
-    if isinstance(data, dict) and isinstance(kind, str):
+    data, kwargs, kind = item.get("data"), item.get("kwargs"), _text(item.get("type"))
+    if isinstance(data, dict) and kind:
         return data, kind
     if isinstance(kwargs, dict) and isinstance(item.get("id"), list) and item["id"]:
         return kwargs, str(item["id"][-1])
@@ -161,7 +161,7 @@ def _body(item: Node) -> tuple[Part, ...] | None:
     if isinstance(item.get("parts"), list):
         found = parts(item["parts"])
         return (*found, *_calls(item)) if "tool_calls" in item else found
-    kind = item.get("type")
+    kind = _text(item.get("type"))
     if kind in _CALLS | _RESPONSES | _REASONING and "role" not in item:
         return _blocks(item)
     if "tool_call_id" in item and item.get("tool_call_id"):
@@ -182,7 +182,7 @@ def _blocks(item: Any) -> tuple[Part, ...]:
     """The part or parts of one content block."""
     if not isinstance(item, dict):
         return (Part(type="text", content=item if isinstance(item, str) else str(item)),)
-    kind = item.get("type") or _bedrock_kind(item)
+    kind = _text(item.get("type")) or _bedrock_kind(item)
     inner = item.get(kind) if kind in ("toolUse", "toolResult") else item
     node = inner if isinstance(inner, dict) else item
     if kind in _TEXTS:

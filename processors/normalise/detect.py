@@ -113,6 +113,8 @@ def _log_fragment(record: LogRecord) -> Fragment | None:
 
 def _readings(span: Span) -> list[Reading]:
     families = {key.partition(".")[0] for key in span.attributes}
+    if span.name.startswith(gen_ai.TOOL_NAME):
+        families.add("gen_ai")
     events = {event.name for event in span.events}
     found = []
     for wanted, wanted_events, read in _READERS:

@@ -32,6 +32,7 @@ from processors.value import first, first_integer, first_name, name, parse
 
 DIALECT = "gen_ai"
 FAMILIES = frozenset({"gen_ai", "error"})
+TOOL_NAME = "execute_tool "
 DETAILS = "gen_ai.client.inference.operation.details"
 
 OPERATIONS: dict[str, tuple[StepKind, str | None]] = {
@@ -159,7 +160,7 @@ def _read(attributes: Mapping[str, Any], client: bool, span_name: str) -> Readin
 def _kind(
     attributes: Mapping[str, Any], client: bool, span_name: str
 ) -> tuple[StepKind | None, int, str | None]:
-    if attributes.get("gen_ai.tool.name") in _NOT_TOOLS:
+    if name(attributes.get("gen_ai.tool.name")) in _NOT_TOOLS:
         return "other", RANK_NOISE, "noise"
     operation = name(attributes.get("gen_ai.operation.name"))
     if operation is not None:
@@ -178,7 +179,7 @@ def _kind_by_evidence(
 ) -> tuple[StepKind | None, int, str | None]:
     call = (*FIELDS["tool.call_id"], *FIELDS["tool.arguments"], *FIELDS["tool.result"])
     named = first_name(attributes, FIELDS["tool.name"])
-    if span_name.startswith("execute_tool ") or (named and first(attributes, call) is not None):
+    if span_name.startswith(TOOL_NAME) or (named and first(attributes, call) is not None):
         return "tool_call", RANK_TOOL, None
     model = first_name(
         attributes, (*FIELDS["model.response_model"], *FIELDS["model.request_model"])
@@ -276,7 +277,7 @@ def _tool(
     raw_type = first_name(attributes, FIELDS["tool.type"])
     tool_name = first_name(attributes, FIELDS["tool.name"])
     return Tool(
-        name=tool_name or name(span_name.removeprefix("execute_tool ")),
+        name=tool_name or name(span_name.removeprefix(TOOL_NAME)),
         call_id=first_name(attributes, FIELDS["tool.call_id"]),
         type=_TOOL_TYPES.get(raw_type, raw_type) if raw_type else None,
         arguments=arguments,
