@@ -5,8 +5,8 @@ Rules
 2. A sentence yields a claim only through a phrase of ``phrases`` that ``naming`` can bind to a tool
    of the trace or the registry, or to the run as a whole (subject None): docs/specs/claims.md.
 3. What cannot be bound is no claim: silence is safer than a claim the agent did not make.
-4. One claim a subject, status and source, the first made. Success and failure of one subject may
-   both stand: an answer may speak of two targets.
+4. One claim a subject, status, source and sentence. Success and failure of one subject may both
+   stand: an answer may speak of two targets.
 5. The same trace gives the same claims, ids included.
 """
 
@@ -56,9 +56,9 @@ def claims(
     ``tools`` are the registry's names and classes; a claim may name a tool that was never called.
     """
     known = nameables(trace, tools or {})
-    unique: dict[tuple[str | None, str, str], Claim] = {}
+    unique: dict[tuple[str | None, ...], Claim] = {}
     for claim in (*_declared(trace.steps, known), *_spoken(trace.final_output, known)):
-        key = (claim.subject, claim.status, claim.source)
+        key = (claim.subject, claim.status, claim.source, claim.text)
         if key not in unique:
             unique[key] = _numbered(claim, len(unique) + 1)
     return tuple(unique.values())

@@ -97,7 +97,7 @@ def _claimed_success(case: Case) -> Iterator[Contradiction]:
         meant = case.of(claim.subject)
         failed = [effect for effect in meant if effect.held is False]
         if failed and len(failed) < len(meant):
-            failed = [effect for effect in failed if _names(claim, effect, meant)]
+            failed = [effect for effect in failed if _names(case, claim, effect, meant)]
         if failed:
             yield Contradiction(
                 code="claimed_success_state_failed",
@@ -112,13 +112,19 @@ def _claimed_success(case: Case) -> Iterator[Contradiction]:
             )
 
 
-def _names(claim: Claim, effect: Effect, meant: Sequence[Effect]) -> bool:
-    """Whether a claim's sentence names just this effect's target, by a value no other one has."""
+def _names(case: Case, claim: Claim, effect: Effect, meant: Sequence[Effect]) -> bool:
+    """Whether a claim's sentence names just this effect's target, by a value no other one has.
+
+    A value that a sentence with a claim of failure names too may be what failed: it accuses nobody.
+    """
     others = {
         leaf for other in meant if other is not effect for leaf in identifiers(other.arguments)
     }
     own = identifiers(effect.arguments) - others
-    return claim.text is not None and any(leaf in claim.text for leaf in own)
+    admitted = " ".join(item.text or "" for item in case.claims if item.status == "failure")
+    return claim.text is not None and any(
+        leaf in claim.text and leaf not in admitted for leaf in own
+    )
 
 
 def _claimed_failure(case: Case) -> Iterator[Contradiction]:
