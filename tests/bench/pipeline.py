@@ -1,7 +1,7 @@
 """End-to-end spans per CPU second: sealed journal to published traces, every stage, durable.
 
 CPU is this process's user and system time, from the first record read to the last trace published.
-Beside it stands decoding alone (protobuf to plain telemetry), so that the machine's speed drops out.
+Beside it stands decoding alone (protobuf to plain telemetry): the machine's speed drops out.
 """
 
 import argparse

@@ -1,0 +1,160 @@
+"""Rounds of load with ``kill -9`` of a random process of the sidecar's tree at a random moment.
+
+Goal: every acknowledged span is in the store after restart, and none twice (REC-02, REC-06).
+Method: a sender in a process of its own logs what was acknowledged and sends again what was not;
+this process kills one of the tree, restarts the sidecar when it was the main one, and at the end a
+third process counts in the store. Each kind of process is killed at least twice.
+
+Usage: python tests/e2e/kill_rounds.py [ROUNDS] [SEED]
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from sidecar_process import SidecarProcess  # noqa: E402
+
+KINDS = {"main": "serve", "pipeline": "pipeline_main", "policy": "policy"}
+SECONDS = 60
+
+
+class Rounds:
+    """One sidecar, one sender, and the means to kill."""
+
+    def __init__(self, folder, seed):
+        self.folder = folder
+        self.dice = random.Random(seed)
+        self.seed = seed
+        self.killed = dict.fromkeys(KINDS, 0)
+        self.sidecar = SidecarProcess(folder)
+        self.sender = None
+
+    def start(self):
+        """The sidecar, then the sender."""
+        (self.folder / "key").write_text(self.sidecar.key())
+        self.start_sidecar()
+        sender = [sys.executable, str(HERE / "kill_sender.py"), str(self.folder), str(self.seed)]
+        self.sender = subprocess.Popen(sender)
+
+    def start_sidecar(self):
+        """Its addresses go to the sender once it listens."""
+        self.sidecar.start()
+        bound = self.sidecar.addresses
+        new = self.folder / "address.new"
+        new.write_text(json.dumps({"http": bound["receive.http"], "grpc": bound["receive.grpc"]}))
+        new.rename(self.folder / "address")
+
+    def one(self):
+        """Kill one process after a random while; restart what nobody else restarts."""
+        time.sleep(self.dice.uniform(0.05, 1.2))
+        least = min(self.killed.values())
+        # Random, but no kind falls more than one round behind.
+        kind = self.dice.choice([k for k, n in self.killed.items() if n <= least + 1])
+        pid = self.dice.choice(self.wait_for(kind))
+        os.kill(pid, signal.SIGKILL)
+        self.killed[kind] += 1
+        if kind == "main":
+            self.sidecar.reap()
+            self.start_sidecar()
+        return kind
+
+    def wait_for(self, kind):
+        """The processes of a kind, once there are any."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            found = self.tree()[kind]
+            if found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"no {kind} process within {SECONDS} s")
+
+    def tree(self):
+        """Process ids by kind, below and with the server."""
+        found = {kind: [] for kind in KINDS}
+        root = self.sidecar.process.pid
+        found["main"].append(root)
+        for pid in _descendants(root):
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_text()
+                for kind in ("pipeline", "policy"):
+                    if KINDS[kind] in command:
+                        found[kind].append(pid)
+        return found
+
+    def finish(self):
+        """Stop the load, let the pipeline catch up, and have the store counted."""
+        (self.folder / "stop").touch()
+        self.sender.wait(SECONDS)
+        deadline = time.monotonic() + SECONDS
+        counted = self.count()
+        while (counted["missing"] or counted["twice"]) and time.monotonic() < deadline:
+            time.sleep(0.5)
+            counted = self.count()
+        return counted
+
+    def count(self):
+        """What another process counts."""
+        arguments = [str(self.folder / "data"), str(self.folder / "acknowledged")]
+        command = [sys.executable, str(HERE / "kill_counter.py"), *arguments]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+    def stop(self):
+        """End everything that is still there."""
+        (self.folder / "stop").touch()
+        if self.sender is not None:
+            try:
+                self.sender.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                self.sender.kill()
+                self.sender.wait()
+        self.sidecar.stop()
+
+
+def _descendants(root):
+    """Process ids below ``root``."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    below, grown = {root}, True
+    while grown:
+        grown = {pid for pid, parent in parents.items() if parent in below} - below
+        below |= grown
+    return below - {root}
+
+
+def play(folder, rounds, seed, tell=lambda line: None):
+    """Some rounds; (what was counted, kills by kind)."""
+    game = Rounds(folder, seed)
+    try:
+        game.start()
+        for number in range(rounds):
+            tell(f"round {number + 1}: killed {game.one()}")
+        counted = game.finish()
+        tell(f"{counted} after killing {game.killed}")
+        return counted, game.killed
+    finally:
+        game.stop()
+
+
+def main():
+    """Play and exit 1 when a span is missing or there twice."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(4), "big")
+    print(f"{rounds} rounds, seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        counted, _ = play(Path(folder), rounds, seed, lambda line: print(line, flush=True))
+    sys.exit(1 if counted["missing"] or counted["twice"] else 0)
+
+
+if __name__ == "__main__":
+    main()
