@@ -28,6 +28,7 @@ from sidecar import clock
 from sidecar.config import Config, Loaded, is_loopback, load, split_address
 from sidecar.control.http import ControlServer
 from sidecar.egress.client import Egress
+from sidecar.egress.rules import Target
 from sidecar.errors import SidecarError
 from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.config import Policy, Upstream
@@ -42,6 +43,10 @@ from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Work
 from sidecar.pipeline.worker import serve as serve_pipeline
+from sidecar.probe.http import ProbeEndpoint
+from sidecar.probe.http import run as run_probes
+from sidecar.probe.plan import load as load_probes
+from sidecar.probe.plan import plan
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
@@ -419,6 +424,18 @@ def open_registry(loaded: Loaded) -> Registry:
     return Registry.from_config(upstreams, config.tools, schemas)
 
 
+def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:
+    """Where probes of each upstream go, with its credential."""
+    return {
+        upstream.name: ProbeEndpoint(
+            target=Target(name=upstream.name, url=upstream.url, allow_cidrs=upstream.allow_cidrs),
+            credential_header=upstream.credential.header if upstream.credential else None,
+            credential_file=upstream.credential.file if upstream.credential else None,
+        )
+        for upstream in map(partial(_resolved, loaded), loaded.config.gateway.upstreams)
+    }
+
+
 def policy_port(policy: Policy, loaded: Loaded, egress: Egress) -> PolicyWorker:  # noqa: ARG001
     """The engine the configuration names. Raises SidecarError for a bundle that cannot be used."""
     bundle = load_bundle(loaded.path(policy.bundle) if policy.bundle else "")
@@ -450,13 +467,15 @@ def _open_pipeline(settings: bytes) -> Work:
     opened = SqliteOpenTraces(folder / "traces.db", sealers=ring)
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
+    probes, egress = load_probes(loaded.config.probes), Egress()
+    endpoints = probe_endpoints(loaded)
     ports = PipelinePorts(
         journal=journal,
         open_traces=opened,
         traces=traces,
         facts_after=ledger.facts_after,
-        probed=lambda trace: False,
-        probe=_no_evidence,
+        probed=lambda trace: bool(plan(trace, probes)),
+        probe=lambda trace: run_probes(plan(trace, probes), egress, endpoints),
     )
 
     def close() -> None:
@@ -466,10 +485,6 @@ def _open_pipeline(settings: bytes) -> Work:
     return Work(
         ports=ports, config=loaded.config.assemble, rules=pipeline_rules(loaded.config), close=close
     )
-
-
-async def _no_evidence(_: Any) -> tuple[()]:
-    return ()
 
 
 def _authenticate(keys: SqliteKeys, header: str | None) -> Principal:
