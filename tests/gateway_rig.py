@@ -7,7 +7,7 @@ is the gateway before it; ``rig(...)`` starts and stops all of it.
 import asyncio
 import json
 import sqlite3
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import aiohttp
@@ -196,39 +196,45 @@ async def rig(
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
-    made = Rig(folder)
-    made.shop = Shop(folder / "shop.db")
-    await made.shop.start()
-    url = upstream_url or f"http://127.0.0.1:{made.shop.port}"
-    upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
-    registry = Registry.from_config((upstream,), tools(**(tool_changes or {})), {})
-    made.ledger = SqliteLedger(
-        ledger_path or folder / "ledger.db", keyring(made.keys), busy_timeout_ms=busy_timeout_ms
-    )
-    worker = policy or PolicyWorker(load_bundle(bundle), deadline_ns=2_000_000_000)
-    await worker.start()
-    egress = Egress()
-    made.policy, made.upstreams = worker, HttpUpstreams(registry, egress)
-    ports = Ports(ledger=made.ledger, registry=registry, policy=worker, upstreams=made.upstreams)
-    # The folder of a test may lie on tmpfs; what that means is tested on its own.
-    made.settings = settings or Settings(accept_ephemeral_ledger=True)
-    made.gateway = Gateway(wrap(ports), made.settings)
-    await made.gateway.start()
-    made.server = GatewayServer(
-        made.gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max
-    )
-    await made.server.start()
-    made.agent = made.credential("agent", name="refund-agent")
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as made.http:
-        try:
-            yield made
-        finally:
-            await made.server.stop()
-            await egress.close()
-            await worker.stop()
-            await made.shop.stop()
-            made.ledger.close()
-            made.keys.close()
+    async with AsyncExitStack() as stack:
+        made = Rig(folder)
+        stack.callback(made.keys.close)
+        made.shop = Shop(folder / "shop.db")
+        await made.shop.start()
+        stack.push_async_callback(made.shop.stop)
+        url = upstream_url or f"http://127.0.0.1:{made.shop.port}"
+        upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
+        registry = Registry.from_config((upstream,), tools(**(tool_changes or {})), {})
+        made.ledger = SqliteLedger(
+            ledger_path or folder / "ledger.db", keyring(made.keys), busy_timeout_ms=busy_timeout_ms
+        )
+        stack.callback(made.ledger.close)
+        made.policy = policy or PolicyWorker(load_bundle(bundle), deadline_ns=2_000_000_000)
+        stack.push_async_callback(made.policy.stop)
+        await made.policy.start()
+        egress = Egress()
+        stack.push_async_callback(egress.close)
+        ports = Ports(
+            ledger=made.ledger,
+            registry=registry,
+            policy=made.policy,
+            upstreams=HttpUpstreams(registry, egress),
+        )
+        # The folder of a test may lie on tmpfs; what that means is tested on its own.
+        made.settings = settings or Settings(accept_ephemeral_ledger=True)
+        made.gateway = Gateway(wrap(ports), made.settings)
+        stack.push_async_callback(made.gateway.stop)
+        await made.gateway.start()
+        made.server = GatewayServer(
+            made.gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max
+        )
+        stack.push_async_callback(made.server.stop)
+        await made.server.start()
+        made.agent = made.credential("agent", name="refund-agent")
+        made.http = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        )
+        yield made
 
 
 __all__ = ["RECONCILE", "Approvals", "Idempotency", "Rig", "Settings", "Shop", "rig", "tools"]
