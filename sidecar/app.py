@@ -29,7 +29,7 @@ from sidecar.config import Config, Loaded, is_loopback, load, split_address
 from sidecar.control.http import ControlServer
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import Target
-from sidecar.errors import SidecarError
+from sidecar.errors import Problem, SidecarError
 from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.config import Policy, Upstream
 from sidecar.gateway.driver import Gateway, Ports, Settings
@@ -45,8 +45,8 @@ from sidecar.pipeline.worker import Work
 from sidecar.pipeline.worker import serve as serve_pipeline
 from sidecar.probe.http import ProbeEndpoint
 from sidecar.probe.http import run as run_probes
+from sidecar.probe.plan import LoadedProbe, plan
 from sidecar.probe.plan import load as load_probes
-from sidecar.probe.plan import plan
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
@@ -325,6 +325,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         egress = Egress(own_ports=own_ports)
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
+        open_probes(loaded)  # a probe that does not compile stops the start
         policy = policy_port(config.policy, loaded, egress)
         gateway = Gateway(
             Ports(
@@ -424,6 +425,18 @@ def open_registry(loaded: Loaded) -> Registry:
     return Registry.from_config(upstreams, config.tools, schemas)
 
 
+def open_probes(loaded: Loaded) -> tuple[LoadedProbe, ...]:
+    """The configured probes, compiled. Raises SidecarError."""
+    try:
+        return load_probes(loaded.config.probes)
+    except Problem as problem:
+        raise SidecarError(
+            f"a probe cannot be used: {problem.text}",
+            where=f"{loaded.file}: {problem.path}",
+            do="Correct it and start again.",
+        ) from None
+
+
 def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:
     """Where probes of each upstream go, with its credential."""
     return {
@@ -467,7 +480,7 @@ def _open_pipeline(settings: bytes) -> Work:
     opened = SqliteOpenTraces(folder / "traces.db", sealers=ring)
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
-    probes, egress = load_probes(loaded.config.probes), Egress()
+    probes, egress = open_probes(loaded), Egress()
     endpoints = probe_endpoints(loaded)
     ports = PipelinePorts(
         journal=journal,

@@ -11,6 +11,7 @@ import sys
 import urllib.parse
 
 import pytest
+import requests
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
 from opentelemetry.sdk.resources import Resource
@@ -81,7 +82,8 @@ def test_real_exporters_reach_the_store_with_a_key_and_not_without(tmp_path):
             GrpcExporter(endpoint=addresses["receive.grpc"], insecure=True, headers=headers),
             "over-grpc",
         )
-        export(HttpExporter(endpoint=url, headers=headers), "over-http")
+        with requests.Session() as session:  # the exporter's shutdown leaves its own open
+            export(HttpExporter(endpoint=url, headers=headers, session=session), "over-http")
         assert post_json(url, key) == 200
 
         def all_three():
