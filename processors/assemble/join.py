@@ -60,11 +60,6 @@ def join(tree: Tree) -> Joined:
     return Joined(executed=executed, left=tuple(left))
 
 
-def agent_key(tree: Tree, key: str) -> str | None:
-    """The key of the nearest agent above a node."""
-    return next((node.key for node in tree.ancestors(key) if node.reading.kind == "agent"), None)
-
-
 def _ordered(tree: Tree) -> list[Node]:
     return sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
 
@@ -75,7 +70,7 @@ def _requests(tree: Tree) -> list[Request]:
     asked: dict[str | None, int] = defaultdict(int)
     found: list[Request] = []
     for node in models:
-        agent = agent_key(tree, node.key) if node.calls else None
+        agent = tree.agent_above(node.key) if node.calls else None
         for index, part in enumerate(node.calls):
             number = asked[part.id]
             asked[part.id] += 1
@@ -120,17 +115,20 @@ def _by_id(
     executed: dict[str, Request],
     free: dict[int, None],
 ) -> None:
-    by_id: dict[str, list[int]] = defaultdict(list)
+    later: dict[str, deque[int]] = defaultdict(deque)
+    asked: dict[str, list[int]] = defaultdict(list)
     for number, request in enumerate(requests):
         if request.part.id:
-            by_id[request.part.id].append(number)
+            later[request.part.id].append(number)
     for node in executions:
-        tool = node.reading.tool
-        candidates = by_id.get(tool.call_id or "", ()) if tool else ()
-        open_ = [n for n in candidates if n in free]
-        before = [n for n in open_ if _before(requests[n], node)]
-        if open_:  # clocks of two hosts may disagree: the id weighs more than the time
-            number = before[-1] if before else open_[0]
+        call_id = node.reading.tool.call_id if node.reading.tool else None
+        if call_id is None or call_id not in later:
+            continue
+        queue, stack = later[call_id], asked[call_id]
+        while queue and _before(requests[queue[0]], node):
+            stack.append(queue.popleft())
+        if stack or queue:  # clocks of two hosts may disagree: the id weighs more than the time
+            number = stack.pop() if stack else queue.popleft()
             executed[node.key] = requests[number]
             del free[number]
 
@@ -177,7 +175,7 @@ def _by_key(
         tool = node.reading.tool
         if tool is None:
             continue
-        queue = waiting.get(_key(rung, agent_key(tree, node.key), tool.name, tool.arguments))
+        queue = waiting.get(_key(rung, tree.agent_above(node.key), tool.name, tool.arguments))
         while queue and _answered_before(requests[queue[0]], node):
             queue.popleft()  # executions come in order of start: it fits no later one either
         if queue and _before(requests[queue[0]], node):

@@ -184,16 +184,10 @@ def _agents(tree: Tree) -> dict[str, Agent]:
         if own and own.name:
             found[key] = own
             continue
-        above = next(
-            (
-                a.reading.agent
-                for a in tree.ancestors(key)
-                if a.reading.kind == "agent" and a.reading.agent
-            ),
-            None,
-        )
-        if above or own:
-            found[key] = above or own or Agent()
+        above = tree.agent_above(key)
+        named = tree.nodes[above].reading.agent if above else None
+        if named or own:
+            found[key] = named or own or Agent()
     return found
 
 

@@ -39,6 +39,7 @@ class Tree:
         self.merged: dict[str, str] = {}
         self.parents: dict[str, str | None] = {}
         self.orphans: set[str] = set()
+        self._agents: dict[str, str | None] = {}  # below a node: the agent that is nearest
         for node in nodes:
             self.parents[node.key] = self._raw_parent(node)
         self._cut_cycles()
@@ -92,6 +93,21 @@ class Tree:
         while above is not None:
             yield self.nodes[above]
             above = self.parent(above)
+
+    def agent_above(self, key: str) -> str | None:
+        """The key of the nearest agent above a node; only once all merging is done."""
+        path: list[str] = []
+        above = self.parent(key)
+        while above is not None and above not in self._agents:
+            path.append(above)
+            if self.nodes[above].reading.kind == "agent":
+                break
+            above = self.parent(above)
+        if above is not None and self.nodes[above].reading.kind != "agent":
+            above = self._agents[above]
+        for passed in path:
+            self._agents[passed] = above
+        return above
 
     def merge(self, keys: list[str]) -> str:
         """Several nodes become one: the outermost's place, the newest dialect's fields."""

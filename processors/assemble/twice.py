@@ -11,7 +11,6 @@ Rules
 Ids are not global: another service may reuse a response id, so callers compare within one service.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from processors.assemble.gather import Node
@@ -46,14 +45,14 @@ def models_agree(left: Model | None, right: Model | None) -> bool:
 
 
 def _by_ids(calls: list[Node]) -> Iterator[Pair]:
-    last: dict[tuple[str, str], list[Node]] = defaultdict(list)
+    last: dict[tuple[str, str], Node] = {}
     for node in calls:
         for place in _ids(node):
-            for other in last[place]:
-                if other.key != node.key and overlap(other, node):
-                    yield other, node
-            last[place] = [other for other in last[place] if other.end_ns >= node.start_ns]
-            last[place].append(node)
+            other = last.get(place)
+            if other is not None and other.key != node.key and overlap(other, node):
+                yield other, node
+            if other is None or other.end_ns <= node.end_ns:
+                last[place] = node
 
 
 def _ids(node: Node) -> Iterator[tuple[str, str]]:
