@@ -1,17 +1,22 @@
 # METADATA
 # title: The two entry points
 # description: |
-#   `decide` judges one call; `list` says whether a principal may see a tool. The input is
-#   schema/input.json, the answer docs/specs/policy.md.
+#   `decide` judges one call; `list` says whether a principal may see a tool. The input is schema/input.json.
+#   A rule of yours joins one of the sets below; the strictest word wins.
 package agenttwin.v1
 
 import data.agenttwin.approvals
 import data.agenttwin.lib.combine
 import data.agenttwin.spending
 import data.agenttwin.tool_calls
+import data.agenttwin.visibility
 
-verdicts := (tool_calls.verdicts | spending.verdicts) | approvals.verdicts
+deny := tool_calls.deny | approvals.deny
 
-decide := combine.strictest(verdicts, data.settings.approvals)
+require_approval := spending.require_approval | approvals.require_approval
 
-list := combine.strictest(tool_calls.visibility, data.settings.approvals)
+allow := tool_calls.allow
+
+decide := combine.strictest(deny, require_approval, allow, data.settings.approvals)
+
+list := combine.strictest(visibility.deny, set(), visibility.allow, data.settings.approvals)

@@ -5,48 +5,51 @@
 #   must have been called before it in the same trace or session, and to what happens otherwise.
 package agenttwin.approvals
 
-tool := input.resource.id
+before := data.settings.tools.requires_before[input.resource.id]
 
-verdicts contains {
-	"effect": "require_approval",
+names_tool if is_string(before.tool)
+
+called if before.tool in input.context.session.prior_tools
+
+asks if before.otherwise == "require_approval"
+
+missing if {
+	names_tool
+	not called
+}
+
+require_approval contains {
 	"code": "tool_needs_approval",
 	"message": "the tool is always approved by a person",
 	"rule": "agenttwin.approvals",
 } if {
-	tool in data.settings.tools.always_approve
+	input.resource.id in data.settings.tools.always_approve
 }
 
-verdicts contains {
-	"effect": missing.effect,
+require_approval contains {
 	"code": "required_call_missing",
-	"message": sprintf("%s must be called before %s", [missing.tool, tool]),
+	"message": sprintf("%s must be called before %s", [before.tool, input.resource.id]),
 	"rule": "agenttwin.approvals",
 } if {
-	missing.tool
+	missing
+	asks
 }
-
-verdicts contains {
-	"effect": "deny",
-	"code": "settings_malformed",
-	"message": sprintf("settings.tools.requires_before.%s names no tool", [tool]),
-	"rule": "agenttwin.approvals",
-} if {
-	before := data.settings.tools.requires_before[tool]
-	not names_tool(before)
-}
-
-names_tool(before) if is_string(before.tool)
-
-missing := {"tool": before.tool, "effect": otherwise(before)} if {
-	before := data.settings.tools.requires_before[tool]
-	not called(before.tool)
-}
-
-called(name) if name in input.context.session.prior_tools
 
 # A misspelt consequence is the strictest one.
-otherwise(before) := "require_approval" if before.otherwise == "require_approval"
+deny contains {
+	"code": "required_call_missing",
+	"message": sprintf("%s must be called before %s", [before.tool, input.resource.id]),
+	"rule": "agenttwin.approvals",
+} if {
+	missing
+	not asks
+}
 
-otherwise(before) := "deny" if not asks(before)
-
-asks(before) if before.otherwise == "require_approval"
+deny contains {
+	"code": "settings_malformed",
+	"message": sprintf("settings.tools.requires_before.%s names no tool", [input.resource.id]),
+	"rule": "agenttwin.approvals",
+} if {
+	before
+	not names_tool
+}

@@ -5,27 +5,27 @@
 #   the cost is not declared or its currency is not listed. Amounts are decimal text.
 package agenttwin.spending
 
-threshold := decimal(data.settings.spending.approve_from[input.action.properties.currency])
-
 irreversible if input.resource.properties.registered_class == "irreversible"
 
 amount := decimal(input.action.properties.amount)
 
-# Engines differ on when they find that a text is no number: so nothing else reaches to_number.
-decimal(text) := to_number(text) if {
-	is_string(text)
-	regex.match(`^[0-9]{1,30}(\.[0-9]{1,30})?$`, text)
-}
-
 priced if amount >= 0
 
-known if {
-	priced
-	threshold >= 0
+threshold := decimal(data.settings.spending.approve_from[input.action.properties.currency])
+
+known if threshold >= 0
+
+# Digits and at most one point between them. Engines differ on when they find that a text is no number, so
+# nothing else reaches to_number.
+decimal(text) := to_number(text) if {
+	is_string(text)
+	trim(text, "0123456789") in {"", "."}
+	not text in {"", "."}
+	not startswith(text, ".")
+	not endswith(text, ".")
 }
 
-verdicts contains {
-	"effect": "require_approval",
+require_approval contains {
 	"code": "amount_needs_approval",
 	"message": sprintf("it costs %s %s; from %s on a person approves", [
 		input.action.properties.amount,
@@ -38,8 +38,7 @@ verdicts contains {
 	amount >= threshold
 }
 
-verdicts contains {
-	"effect": "require_approval",
+require_approval contains {
 	"code": "cost_unknown",
 	"message": "its cost is not declared, so a person approves",
 	"rule": "agenttwin.spending",
@@ -48,8 +47,7 @@ verdicts contains {
 	not priced
 }
 
-verdicts contains {
-	"effect": "require_approval",
+require_approval contains {
 	"code": "currency_unknown",
 	"message": "its currency is not one with a threshold, so a person approves",
 	"rule": "agenttwin.spending",

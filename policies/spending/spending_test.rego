@@ -7,7 +7,7 @@ call(class, amount, currency) := {
 	"resource": {"properties": {"registered_class": class}},
 }
 
-codes := {verdict.code | some verdict in spending.verdicts}
+codes := {reason.code | some reason in spending.require_approval}
 
 thresholds := {"EUR": "100.00", "JPY": "15000"}
 

@@ -7,12 +7,7 @@ package agenttwin.tool_calls
 
 class := input.resource.properties.registered_class
 
-tool := input.resource.id
-
-classes := {"read", "write", "irreversible"}
-
-verdicts contains {
-	"effect": "allow",
+allow contains {
 	"code": "read_allowed",
 	"message": "a read of a registered tool",
 	"rule": "agenttwin.tool_calls",
@@ -20,8 +15,7 @@ verdicts contains {
 	class == "read"
 }
 
-verdicts contains {
-	"effect": "allow",
+allow contains {
 	"code": "write_allowed",
 	"message": "a write of a registered tool",
 	"rule": "agenttwin.tool_calls",
@@ -29,8 +23,7 @@ verdicts contains {
 	class == "write"
 }
 
-verdicts contains {
-	"effect": "allow",
+allow contains {
 	"code": "irreversible_allowed",
 	"message": "an irreversible call of a registered tool, with an idempotency key",
 	"rule": "agenttwin.tool_calls",
@@ -39,8 +32,7 @@ verdicts contains {
 	input.action.properties.idempotency.key_present == true
 }
 
-verdicts contains {
-	"effect": "deny",
+deny contains {
 	"code": "idempotency_key_required",
 	"message": "an irreversible call needs an idempotency key",
 	"rule": "agenttwin.tool_calls",
@@ -49,35 +41,20 @@ verdicts contains {
 	not input.action.properties.idempotency.key_present
 }
 
-verdicts contains unlisted if not registered
-
-verdicts contains denied if tool in data.settings.tools.denied
-
-visibility contains {
-	"effect": "allow",
-	"code": "tool_visible",
-	"message": "a registered tool",
-	"rule": "agenttwin.tool_calls",
-} if {
-	registered
-}
-
-visibility contains unlisted if not registered
-
-visibility contains denied if tool in data.settings.tools.denied
-
-registered if class in classes
-
-unlisted := {
-	"effect": "deny",
+deny contains {
 	"code": "tool_unlisted",
 	"message": "the tool is not registered",
 	"rule": "agenttwin.tool_calls",
+} if {
+	not registered
 }
 
-denied := {
-	"effect": "deny",
+deny contains {
 	"code": "tool_denied",
 	"message": "the tool is on the list of denied tools",
 	"rule": "agenttwin.tool_calls",
+} if {
+	input.resource.id in data.settings.tools.denied
 }
+
+registered if class in {"read", "write", "irreversible"}

@@ -8,10 +8,10 @@
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +42,7 @@ class Child(asyncio.Protocol):
         self.on_lost: OnLost = _nobody
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._waiting: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
         self._lost = False
 
@@ -53,12 +53,13 @@ class Child(asyncio.Protocol):
         child = cls()
         try:
             ours.setblocking(False)
-            child._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", str(_SCRIPT), str(theirs.fileno()), str(os.getpid())),
+            # not asyncio's: its kill may reap behind its own watcher's back
+            child._process = subprocess.Popen(  # noqa: ASYNC220, S603 - a millisecond; our own script
+                [sys.executable, "-I", str(_SCRIPT), str(theirs.fileno()), str(os.getpid())],
                 pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,  # a panic's message may hold arguments
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # a panic's message may hold arguments
                 env={"PATH": os.defpath, "LANG": "C.UTF-8", "RUST_BACKTRACE": "0"},
             )
             await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
@@ -110,16 +111,15 @@ class Child(asyncio.Protocol):
 
     def kill(self) -> None:
         """End it now."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._process is not None:
-                self._process.kill()
+        if self._process is not None:
+            self._process.kill()
         if self._transport is not None:
             self._transport.abort()
 
     async def ended(self) -> None:
         """Wait until the process is reaped."""
         if self._process is not None:
-            await self._process.wait()
+            await asyncio.to_thread(self._process.wait)
 
     async def _converse(self, kind: int, payload: bytes) -> bytes:
         future: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,10 @@ end.
 3. A regular expression is a literal, within RE2 and below a size.
 4. Safety is never the absence of a deny: no default that allows, no allow whose every condition is
    a ``not``.
-5. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
+5. `not` stands over a reference, or over local variables: engines differ on `not f(x)` and `not x
+   in y` where `x` is undefined (OPA has no answer then, the embedded engine says true). Name a
+   helper rule.
+6. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +75,7 @@ def lint(modules: Sequence[RegoModule]) -> tuple[Finding, ...]:
             *_call_findings(rule, packages[rule.file], paths),
             *_mock_findings(rule, paths),
             *_allow_findings(rule),
+            *_negation_findings(rule),
         )
     ]
     found += _recursion_findings(rules)
@@ -130,9 +134,16 @@ def _allow_findings(rule: Rule) -> Iterator[Finding]:
     allows = any(_allows(value) for value in rule.values)
     if rule.is_default and (allows or _is_true_allow(rule)):
         yield Finding(rule.file, rule.line, "default_allow", "a default that allows")
-    elif allows and rule.only_negations:
+    elif (allows or rule.path[-1] in _ALLOWING) and rule.only_negations:
         yield Finding(
             rule.file, rule.line, "allow_by_absence", "an allow whose every condition is a `not`"
+        )
+
+
+def _negation_findings(rule: Rule) -> Iterator[Finding]:
+    for line in rule.wide_negations:
+        yield Finding(
+            rule.file, line, "negation", "`not` over a call or comparison of what may be undefined"
         )
 
 

@@ -24,7 +24,11 @@ class Call(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One definition of a rule. ``only_negations``: it has conditions and each is a ``not``."""
+    """One definition of a rule. ``only_negations``: it has conditions and each is a ``not``.
+
+    ``wide_negations``: lines of a ``not`` over more than a reference, or than plain local
+    variables.
+    """
 
     path: Path
     file: str
@@ -36,6 +40,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     mocked: tuple[Path, ...]
     values: tuple[Node, ...]
     only_negations: bool
+    wide_negations: tuple[int, ...]
 
 
 class RegoModule(Struct, frozen=True, kw_only=True):
@@ -94,6 +99,7 @@ def _rule(node: Node, file: str, scope: _Scope) -> Rule:
         mocked=tuple(_mocked(tree, scope)),
         values=tuple(_values(kind, body, head)),
         only_negations=kind == "Spec" and _only_negations(body["bodies"]),
+        wide_negations=tuple(_wide_negations(tree, local)),
     )
 
 
@@ -172,6 +178,27 @@ def _whole_references(tree: Any) -> Iterator[Node]:
             tag = next(iter(base))
         if tag != "Var":
             stack.append(base)
+
+
+def _wide_negations(tree: Any, local: set[str]) -> Iterator[int]:
+    for tag, node in walk(tree):
+        if tag == "NotExpr" and not _is_narrow(node["expr"], local):
+            yield node["span"]["line"]
+
+
+def _is_narrow(expression: Node, local: set[str]) -> bool:
+    tag, node = next(iter(expression.items()))
+    if tag in ("Var", "RefDot", "RefBrack"):
+        inner = [each for each in _whole_references(expression) if each != expression]
+        return all(_is_plain(each, local) for each in inner)
+    operands = [value for key, value in node.items() if key != "fcn"]
+    return all(_is_plain(each, local) for each in _whole_references(operands)) and not any(
+        each == "Call" for each, _ in walk(operands)
+    )
+
+
+def _is_plain(reference: Node, local: set[str]) -> bool:
+    return reference.get("Var", {}).get("value") in local
 
 
 def _mocked(tree: Any, scope: _Scope) -> Iterator[Path]:
