@@ -83,9 +83,9 @@ def verify(
 
     Exits 1 when something does not hold.
     """
-    verdict = _find(app.load_config(config, store), verdict_id)
-    folder = evidence or Path(str(verdict.evidence.get("folder", "")))
-    files = read_bundle(folder)
+    loaded = app.load_config(config, store)
+    verdict = _find(loaded, verdict_id)
+    files = read_bundle(evidence or _folder(loaded, verdict))
     found = faults(files, verdict)
     value = {
         "verdict_id": verdict.verdict_id,
@@ -102,6 +102,12 @@ def _verified(verdict: Verdict, found: list[str], files: int) -> str:
     if found:
         return "\n".join([f"{verdict.verdict_id} does not hold:", *(f"  {one}" for one in found)])
     return f"{verdict.verdict_id} holds: {files} files, root {verdict.evidence.get('root')}"
+
+
+def _folder(loaded: Loaded, verdict: Verdict) -> Path:
+    """Where the evidence lies: in the store, wherever that was moved to, else where it was put."""
+    inside = Path(loaded.store_folder) / "evidence" / verdict.verdict_id
+    return inside if inside.is_dir() else Path(str(verdict.evidence.get("folder", "")))
 
 
 def _find(loaded: Loaded, verdict_id: str) -> Verdict:

@@ -17,10 +17,11 @@ from processors.model.names import BAGGAGE_EPISODE
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
-    """Where one replay listens: host:port of the gateway in twin mode, and of the OTLP receiver."""
+    """Where one replay listens: the gateway in twin mode, and the OTLP receiver."""
 
-    gateway: str
-    otlp: str
+    host: str
+    gateway_port: int
+    otlp_port: int
 
 
 class Identity(Struct, frozen=True, kw_only=True):
@@ -48,20 +49,20 @@ def agent_environment(
     kept = {name: text for name, text in inherited.items() if not name.startswith("SIDECAR_")}
     kept = {**kept, **declared}
     direct = [one for one in (kept.get("NO_PROXY") or kept.get("no_proxy") or "").split(",") if one]
-    no_proxy = ",".join(dict.fromkeys([*direct, addresses.otlp, addresses.gateway]))
-    proxy = f"http://{addresses.gateway}"
+    no_proxy = ",".join(dict.fromkeys([*direct, addresses.host]))
+    gateway = f"http://{addresses.host}:{addresses.gateway_port}"
     baggage = f"{BAGGAGE_EPISODE}={quote(who.token, safe='')}"
     return {
         **kept,
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
-        "SIDECAR_GATEWAY_URL": f"http://{addresses.gateway}",
+        "SIDECAR_GATEWAY_URL": gateway,
         "SIDECAR_AGENT_KEY": who.token,
-        "HTTP_PROXY": proxy,
-        "http_proxy": proxy,
+        "HTTP_PROXY": gateway,
+        "http_proxy": gateway,
         "TRACEPARENT": f"00-{who.trace_id}-{who.span_id}-01",
         "BAGGAGE": baggage,
-        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.otlp}",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.host}:{addresses.otlp_port}",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{quote(who.token, safe='')}",
     }

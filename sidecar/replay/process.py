@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,6 @@ from sidecar.replay.record import AgentExit, Ending
 
 OUTPUT_BYTES_MAX = 4 * 1024**2
 STDERR_BYTES_KEPT = 8 * 1024
-_PIECE = 64 * 1024
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -36,12 +35,11 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
     """Run one agent to its end. ``request`` goes to its stdin as one JSON object."""
+    running = _Running(asyncio.get_running_loop())
     try:
-        process = await asyncio.create_subprocess_exec(
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: running,
             *launch.argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
             env=dict(launch.environment),
             cwd=Path(launch.folder),
             start_new_session=True,
@@ -50,64 +48,54 @@ async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
         detail = f"{launch.argv[0]} cannot be started: {error}"
         return AgentExit(ending="not_started", detail=detail)
     try:
-        return await _Running(process).to_end(msgspec.json.encode(request), launch.deadline_s)
+        stdin = cast(asyncio.WriteTransport, transport.get_pipe_transport(0))
+        stdin.write(msgspec.json.encode(request) + b"\n")
+        stdin.close()  # after what was written is flushed
+        done, _ = await asyncio.wait({running.stopped}, timeout=launch.deadline_s)
     finally:
-        _kill_group(process.pid)
+        # The group outlives its leader, and what it holds open would keep the pipes from ending.
+        _kill_group(transport.get_pid())
+    await running.closed
+    transport.close()
+    return running.exit(in_time=bool(done), code=transport.get_returncode())
 
 
-class _Running:
-    """A started process and what it has said so far."""
+class _Running(asyncio.SubprocessProtocol):
+    """A started process and what it has said so far.
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    ``stopped`` is set when the process ended by itself or said too much, ``closed`` when its pipes
+    are closed too.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stopped: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
         self._output = bytearray()
         self._stderr = bytearray()
-        self._too_large = asyncio.Event()
+        self._too_large = False
 
-    async def to_end(self, request: bytes, deadline_s: float) -> AgentExit:
-        readers = asyncio.gather(self._feed(request), self._read_output(), self._read_stderr())
-        ended = asyncio.ensure_future(self._process.wait())
-        stopped = asyncio.ensure_future(self._too_large.wait())
-        done, _ = await asyncio.wait(
-            {ended, stopped}, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        stopped.cancel()
-        # What the group still holds open would keep the pipes from ending.
-        _kill_group(self._process.pid)
-        await ended
-        await readers
-        return self._exit(in_time=bool(done), code=self._process.returncode)
-
-    async def _feed(self, request: bytes) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.write(request + b"\n")
-            await stdin.drain()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.close()
-            await stdin.wait_closed()
-
-    async def _read_output(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None
-        while piece := await stream.read(_PIECE):
-            if len(self._output) <= OUTPUT_BYTES_MAX:
-                self._output += piece
-            if len(self._output) > OUTPUT_BYTES_MAX:
-                self._too_large.set()
-
-    async def _read_stderr(self) -> None:
-        stream = self._process.stderr
-        assert stream is not None
-        while piece := await stream.read(_PIECE):
-            self._stderr += piece
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            self._stderr += data
             del self._stderr[:-STDERR_BYTES_KEPT]
+        elif not self._too_large:
+            self._output += data
+            if len(self._output) > OUTPUT_BYTES_MAX:
+                self._too_large = True
+                self._stop()
 
-    def _exit(self, *, in_time: bool, code: int | None) -> AgentExit:
+    def process_exited(self) -> None:
+        self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def exit(self, *, in_time: bool, code: int | None) -> AgentExit:
+        """How it ended; to be asked once it is closed."""
         ending: Ending = "completed" if code == 0 else "failed"
         detail = "" if code == 0 else f"exit status {code}"
-        if self._too_large.is_set():
+        if self._too_large:
             ending, detail = "output_too_large", f"more than {OUTPUT_BYTES_MAX} bytes of output"
         elif not in_time:
             ending, detail = "timed_out", "stopped at its deadline"
@@ -118,6 +106,10 @@ class _Running:
             stderr_tail=self._stderr.decode("utf-8", "replace"),
             detail=detail,
         )
+
+    def _stop(self) -> None:
+        if not self.stopped.done():
+            self.stopped.set_result(None)
 
 
 def answer(stdout: bytes) -> Any:

@@ -12,6 +12,7 @@ Rules
 
 import asyncio
 import json
+import socket
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import cast
@@ -48,6 +49,7 @@ from sidecar.twins.group import GroupEpisode, TwinGroup
 from sidecar.twins.registry import registry
 from sidecar.twins.scenario import ApprovalRule
 
+OWN_LOOPBACK = "127.0.0.77"
 TELEMETRY_BYTES_MAX = 32 * 1024**2
 _FACTS_AT_ONCE = 1000
 _SETTLE_SECONDS = 35.0
@@ -68,6 +70,20 @@ class Taken(Struct, frozen=True, kw_only=True):
     facts: tuple[ReceiptFact, ...]
     telemetry: Batch
     undecodable: int
+
+
+def own_loopback() -> str:
+    """A loopback address of our own where the system has the whole of 127/8 (Linux).
+
+    HTTP clients pass by the proxy for whole hosts, not for ports. With an address that nobody else
+    uses, telemetry and the gateway pass by, and no local service of the agent's does.
+    """
+    with socket.socket() as probe:
+        try:
+            probe.bind((OWN_LOOPBACK, 0))
+        except OSError:
+            return "127.0.0.1"
+    return OWN_LOOPBACK
 
 
 class Stage:
@@ -92,9 +108,10 @@ class Stage:
             Settings(mode="twin", accept_ephemeral_ledger=True, approvals=ports.approvals),
             self._episodes,
         )
-        self._server = GatewayServer(self._gateway, self._authenticate, listen="127.0.0.1:0")
+        self._host = own_loopback()
+        self._server = GatewayServer(self._gateway, self._authenticate, listen=f"{self._host}:0")
         self._receiver = HttpReceiver(
-            ReceiveConfig(grpc="", http="127.0.0.1:0"), self._collector, self._authenticate
+            ReceiveConfig(grpc="", http=f"{self._host}:0"), self._collector, self._authenticate
         )
 
     async def start(self) -> None:
@@ -112,7 +129,7 @@ class Stage:
     def addresses(self) -> Addresses:
         """Where the listeners are."""
         return Addresses(
-            gateway=f"127.0.0.1:{self._server.port}", otlp=f"127.0.0.1:{self._receiver.port}"
+            host=self._host, gateway_port=self._server.port, otlp_port=self._receiver.port
         )
 
     def open(
@@ -254,8 +271,8 @@ class _ApprovingLedger:
             return asked
         for number in range(1, asked.approvers_min + 1):
             await self._vote(asked, rule, number)
-        found = self._ledger.find_approval(asked.approval_id, asked.project)
-        return found if found is not None else asked
+        # The agent is told that its request waits; it finds the decision when it asks again.
+        return asked
 
     def _fitting(self, asked: Approval) -> ApprovalRule | None:
         rules = self._rules.get(asked.requester.removeprefix("episode:"), ())
