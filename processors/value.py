@@ -50,6 +50,7 @@ _OPENERS = {"{": "}", "[": "]", '"': '"'}
 _DECODES_MAX = 3
 _REPR_BYTES_MAX = 65_536
 _SLOTS_MAX = 10_000
+_DEPTH_MAX = 100
 _EXACT_FLOAT = 2**53
 
 Parsed = tuple[Any, ContentState]
@@ -192,6 +193,33 @@ def parse(value: Any) -> Parsed:
 
 
 def _parse_text(text: str) -> Parsed:
+    decoded, state = _decode(text)
+    if state in ("captured", "repr") and too_deep(decoded, text):
+        return text, "invalid_json"
+    return decoded, state
+
+
+def too_deep(value: Any, text: str | None = None) -> bool:
+    """Whether a value nests deeper than 100: walkers recurse, so nothing deeper is let in.
+
+    ``text``, where the value was read from one, saves the walk when it opens few brackets.
+    """
+    if text is not None and text.count("{") + text.count("[") + text.count("(") <= _DEPTH_MAX:
+        return False
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            item
+            for node in level
+            if isinstance(node, dict | list)
+            for item in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _decode(text: str) -> Parsed:
     try:
         return msgspec.json.decode(text), "captured"
     except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from processors.model.names import ContentState, Effect, StepKind, StepStatus
 
 
-class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Agent(Struct, frozen=True, kw_only=True):
     """The agent a step belongs to."""
 
     name: str | None = None
@@ -31,7 +31,7 @@ class StepError(Struct, frozen=True, kw_only=True):
     inferred: bool = False
 
 
-class Model(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Model(Struct, frozen=True, kw_only=True):
     """The model of a model call; ``finish_reasons`` are canonical words where known."""
 
     provider: str | None = None
@@ -41,7 +41,7 @@ class Model(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finish_reasons: tuple[str, ...] = ()
 
 
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens; ``input`` counts cached ones too, ``scope`` is own (a leaf) or aggregated."""
 
     input: int | None = None

@@ -4,6 +4,7 @@ Rules
 1. One bad item never loses the others: it is counted in ``Batch.rejected``.
 2. Numbers arrive as numbers or strings; enums as numbers or names; NaN and Infinity become None.
 3. Lone surrogates become U+FFFD, so that all text has an encoding.
+4. An item with a value nested deeper than 100 is a bad item: walkers recurse.
 
 Source: opentelemetry-proto docs/specification.md, "JSON Protobuf Encoding".
 """
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from processors.model.span import Attributes, Batch, LogRecord, Scope, Span, SpanEvent, SpanLink
-from processors.value import clean, finite, integer
+from processors.value import clean, finite, integer, too_deep
 from sidecar.otlp.errors import Undecodable
 
 _HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
@@ -33,7 +34,7 @@ def decode_traces_json(payload: bytes) -> Batch:
     for item, scope, resource in _items(payload, "resourceSpans", "scopeSpans", "spans"):
         try:
             spans.append(_span(item, scope, resource))
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             rejected += 1
     return Batch(spans=tuple(spans), rejected=rejected)
 
@@ -45,7 +46,7 @@ def decode_logs_json(payload: bytes) -> Batch:
     for item, scope, resource in _items(payload, "resourceLogs", "scopeLogs", "logRecords"):
         try:
             logs.append(_record(item, scope, resource))
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             rejected += 1
     return Batch(logs=tuple(logs), rejected=rejected)
 
@@ -141,7 +142,7 @@ def _record(item: Node, scope: Scope, resource: Attributes) -> LogRecord:
         time_ns=next((time for time in times if time), 0),
         event_name=_text(_get(item, "eventName")) or _text(attributes.get("event.name")),
         severity=integer(_get(item, "severityNumber")) or 0,
-        body=_value(_get(item, "body")),
+        body=_shallow(_value(_get(item, "body"))),
         attributes=attributes,
         scope=scope,
         resource=resource,
@@ -160,13 +161,15 @@ def _safe_attributes(node: Node) -> Attributes:
     """Attributes of a resource, scope, event or link: a bad one costs only itself."""
     try:
         return _attributes(node)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 
 def _attributes(node: Node) -> Attributes:
     items = _nodes(_get(node, "attributes"))
-    return {_text(item.get("key")): _value(item.get("value")) for item in items}
+    found = {_text(item.get("key")): _value(item.get("value")) for item in items}
+    _shallow(found)
+    return found
 
 
 def _value(value: Any) -> Any:
@@ -192,6 +195,12 @@ def _value(value: Any) -> Any:
                 for item in _nodes(_node(value, kind).get("values"))
             }
     return None
+
+
+def _shallow(value: Any) -> Any:
+    if too_deep(value):
+        raise ValueError("a value nests deeper than 100")
+    return value
 
 
 def _text(value: Any) -> str:

@@ -139,3 +139,13 @@ def test_flattened_lists_allocate_nothing_by_number_and_are_capped():
 )
 def test_a_schema_is_told_from_arguments(item, schema):
     assert value.looks_like_schema(item) is schema
+
+
+@pytest.mark.parametrize("opener", ["[", '{"a":', "("])
+def test_nesting_without_bound_stays_text_and_everything_that_walks_survives(opener):
+    closer = {"[": "]", '{"a":': "}", "(": ")"}[opener]
+    for depth in (90, 101, 900, 100_000):
+        text = opener * depth + "1" + closer * depth
+        found, state = value.parse(text)
+        assert isinstance(value.canonical(found), str)
+        assert state in ("captured", "repr") or found == text
