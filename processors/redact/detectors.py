@@ -106,8 +106,8 @@ def _token(text: str) -> Iterator[Span]:
 
 
 _NAMED = (
-    r"pass(?:word|wd|phrase)|pwd|secret|client[_-]?secret|api[_-]?key|apikey|access[_-]?key"
-    r"|secret[_-]?access[_-]?key|access[_-]?token|refresh[_-]?token|auth[_-]?token|id[_-]?token"
+    r"pass(?:word|wd|phrase)|pwd|secret|client[_-]?secret|api[ _-]?key|access[ _-]?key"
+    r"|secret[_-]?access[_-]?key|access[ _-]?token|refresh[ _-]?token|auth[_-]?token|id[_-]?token"
     r"|private[_-]?key|cvv|cvc"
 )
 

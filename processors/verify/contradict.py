@@ -24,7 +24,7 @@ from processors.model.step import Step
 from processors.model.trace import AgentTrace, TraceWarning
 from processors.verify.effects import NO_DUPLICATE, Effect, identifiers
 from processors.verify.pairing import argument_key
-from processors.verify.subjects import is_reading, registered, same_tool
+from processors.verify.subjects import is_control, is_reading, registered, same_tool
 
 _HOPS_MAX: Final = 64
 _BAD_WORDS = ("error", "fail", "denied", "declined", "reject", "refus", "not allowed", "forbidden")
@@ -82,7 +82,8 @@ def warnings(case: Case) -> tuple[TraceWarning, ...]:
         name = name or (step.tool.name if step.tool else None) or step.name
         key = argument_key(step.tool.arguments) if step.tool else None
         class_ = case.tools.get(name)
-        reading = class_ == "read" or (class_ is None and is_reading(name))
+        harmless = is_reading(name) or is_control(name)
+        reading = class_ == "read" or (class_ is None and harmless)
         if not reading and key is not None and step.step_id not in receipted:
             seen[(name, key)] = seen.get((name, key), 0) + 1
     twice = dict.fromkeys(name for (name, _), count in seen.items() if count > 1)

@@ -2,7 +2,8 @@
 
 Rules
 1. An effect is one tool with one set of arguments: attempts that repeat it belong together.
-2. Reads are no effects, unless a probe or a twin was asked about one.
+2. Reads are no effects, unless a probe or a twin was asked about one. A tool call that neither the
+   registry nor a receipt knows, and that only runs agents or tools below it, is theirs.
 3. State (a probe, a twin) outweighs receipts: a receipt says what the tool answered, state what is.
    Among observations of state one that did not hold decides, then one that could not be had.
 4. Among receipts of one effect a confirmed one decides, then an unknown one.
@@ -21,9 +22,10 @@ from processors.model.names import SideEffectClass
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.verify.pairing import argument_key
-from processors.verify.subjects import is_reading, registered, same_tool
+from processors.verify.subjects import is_control, is_reading, registered, same_tool
 
 NO_DUPLICATE: Final = "no_duplicate_effect"
+_HOPS_MAX: Final = 64
 AHEAD_NS: Final = 300_000_000_000
 _NOT_ATTEMPTED = ("requested_only", "denied", "deferred")
 
@@ -88,6 +90,7 @@ class _Gathering:
         self._receipts: dict[str, list[Evidence]] = defaultdict(list)
         self._states: dict[str, list[Evidence]] = defaultdict(list)
         self._unplaced: list[Evidence] = []
+        self._delegating = _delegating(trace.steps)
         for item in trace.evidence:
             if item.source == "emitter" or item.name == NO_DUPLICATE:
                 continue
@@ -143,8 +146,9 @@ class _Gathering:
         arguments = tool.arguments if tool is not None else None
         group = self._group(subject, argument_key(arguments) or step.step_id)
         if not group.step_ids:
-            reading = subject is not None and is_reading(subject)
-            group.class_ = self._class(subject) or ("read" if reading else None)
+            harmless = subject is not None and (is_reading(subject) or is_control(subject))
+            harmless = harmless or step.step_id in self._delegating
+            group.class_ = self._class(subject) or ("read" if harmless else None)
             group.arguments = arguments
         group.step_ids[step.step_id] = None
         return group
@@ -163,6 +167,23 @@ class _Gathering:
             met = next((known for known in self._names.values() if same_tool(known, name)), name)
             self._names[name] = registered(name, self._tools) or met
         return self._names[name]
+
+
+def _delegating(steps: Sequence[Step]) -> set[str]:
+    """The tool calls that have an agent or another tool call below them."""
+    parents = {step.step_id: step for step in steps}
+    found: set[str] = set()
+    for step in steps:
+        if step.kind not in ("agent", "tool_call"):
+            continue
+        above = parents.get(step.parent_step_id or "")
+        for _ in range(_HOPS_MAX):
+            if above is None or above.step_id in found:
+                break
+            if above.kind == "tool_call":
+                found.add(above.step_id)
+            above = parents.get(above.parent_step_id or "")
+    return found
 
 
 def _sound(item: Evidence, end_ns: int, now_ns: int) -> Evidence:

@@ -1,11 +1,12 @@
 """Tool names as subjects: which spellings are one tool, what its class is, which words name it.
 
 Rules
-1. Two names are one tool when they agree after lower-casing and ``-`` to ``_``, or when one is the
-   other behind a namespace (``crm.issue_refund``, ``mcp__crm__issue_refund``,
+1. Two names are one tool when they agree in lower case with ``-`` and space as ``_``, or when one
+   is the other behind a namespace (``crm.issue_refund``, ``mcp__crm__issue_refund``,
    ``Refunds-issue_refund``; ``issue-refund`` is one name, not ``refund`` in a namespace ``issue``).
 2. A tool's class is the registry's word, else the receipt's. A tool that neither knows is a read
-   when its name begins with a reading verb; any other may have an effect.
+   when its name begins with a reading verb; any other may have an effect, save a framework's own
+   means of answering or handing over (``final_answer``, ``transfer_to_refund_agent``).
 3. Words are compared by stem, so that ``refunded`` and ``refunds`` are ``refund``; a verb stands
    for its synonyms (docs/specs/claims.md lists them).
 """
@@ -30,6 +31,11 @@ READING_VERBS = words(
     "get list search find lookup look check read fetch query view show describe count retrieve"
     " calculate compute think validate verify inspect browse analyse analyze summarise summarize"
     " load select explain recall"
+)
+_ANSWERS = words("final_answer final_result finish finish_task submit_final_answer")
+_HANDOVER = re.compile(
+    r"(?:transfer|hand_?off|hand_?over|delegate)_(?:back_|work_)?to_(?:\w*_)?"
+    r"(?:agents?|coworker|assistant|humans?|supervisor|team|operator)\Z|handoff\Z|hand_off\Z"
 )
 _SEPARATORS = re.compile(r"[./:]|__|-")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -67,7 +73,7 @@ _SYNONYMS = (
 
 def plain(name: str) -> str:
     """A tool's name in the one spelling that is compared."""
-    return name.lower().replace("-", "_")
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 def spellings(name: str) -> tuple[str, ...]:
@@ -101,6 +107,12 @@ def is_reading(name: str) -> bool:
     """Whether a name neither registry nor receipt knows begins with a reading verb (rule 2)."""
     words = split_words(spellings(name)[-1] if name else "")
     return bool(words) and words[0] in READING_VERBS
+
+
+def is_control(name: str) -> bool:
+    """Whether an undeclared tool is a framework's way to answer or to hand over, not an act."""
+    tail = spellings(name)[-1] if name else ""
+    return tail in _ANSWERS or _HANDOVER.match(tail) is not None
 
 
 def split_words(name: str) -> list[str]:
