@@ -7,16 +7,17 @@ package agenttwin.approvals
 
 before := data.settings.tools.requires_before[input.resource.id]
 
-names_tool if is_string(before.tool)
-
-called if before.tool in input.context.session.prior_tools
-
-asks if before.otherwise == "require_approval"
-
 missing if {
-	names_tool
-	not called
+	names_tool(before)
+	tool := before.tool
+	not called(tool)
 }
+
+names_tool(entry) if is_string(entry.tool)
+
+called(tool) if tool in input.context.session.prior_tools
+
+asks(entry) if entry.otherwise == "require_approval"
 
 require_approval contains {
 	"code": "tool_needs_approval",
@@ -32,7 +33,7 @@ require_approval contains {
 	"rule": "agenttwin.approvals",
 } if {
 	missing
-	asks
+	asks(before)
 }
 
 # A misspelt consequence is the strictest one.
@@ -42,7 +43,8 @@ deny contains {
 	"rule": "agenttwin.approvals",
 } if {
 	missing
-	not asks
+	entry := before
+	not asks(entry)
 }
 
 deny contains {
@@ -50,6 +52,6 @@ deny contains {
 	"message": sprintf("settings.tools.requires_before.%s names no tool", [input.resource.id]),
 	"rule": "agenttwin.approvals",
 } if {
-	before
-	not names_tool
+	entry := before
+	not names_tool(entry)
 }

@@ -5,15 +5,9 @@
 #   the cost is not declared or its currency is not listed. Amounts are decimal text.
 package agenttwin.spending
 
-irreversible if input.resource.properties.registered_class == "irreversible"
-
 amount := decimal(input.action.properties.amount)
 
-priced if amount >= 0
-
 threshold := decimal(data.settings.spending.approve_from[input.action.properties.currency])
-
-known if threshold >= 0
 
 # Digits and at most one point between them. Engines differ on when they find that a text is no number, so
 # nothing else reaches to_number.
@@ -25,7 +19,12 @@ decimal(text) := to_number(text) if {
 	not endswith(text, ".")
 }
 
-require_approval contains {
+require_approval contains reason if {
+	input.resource.properties.registered_class == "irreversible"
+	some reason in asked
+}
+
+asked := {{
 	"code": "amount_needs_approval",
 	"message": sprintf("it costs %s %s; from %s on a person approves", [
 		input.action.properties.amount,
@@ -33,26 +32,18 @@ require_approval contains {
 		data.settings.spending.approve_from[input.action.properties.currency],
 	]),
 	"rule": "agenttwin.spending",
-} if {
-	irreversible
+}} if {
 	amount >= threshold
-}
-
-require_approval contains {
-	"code": "cost_unknown",
-	"message": "its cost is not declared, so a person approves",
-	"rule": "agenttwin.spending",
-} if {
-	irreversible
-	not priced
-}
-
-require_approval contains {
+} else := set() if {
+	amount < threshold
+} else := {{
 	"code": "currency_unknown",
 	"message": "its currency is not one with a threshold, so a person approves",
 	"rule": "agenttwin.spending",
-} if {
-	irreversible
-	priced
-	not known
-}
+}} if {
+	amount >= 0
+} else := {{
+	"code": "cost_unknown",
+	"message": "its cost is not declared, so a person approves",
+	"rule": "agenttwin.spending",
+}}

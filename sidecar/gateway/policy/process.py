@@ -17,6 +17,7 @@ end of the process.
 
 import contextlib
 import ctypes
+import io
 import json
 import os
 import resource
@@ -38,9 +39,10 @@ def main(descriptor: int, parent: int) -> None:
     """Serve the socket until it ends. ``parent`` is the process id to die with."""
     _confine(parent)
     connection = socket.socket(fileno=descriptor)
+    incoming = io.BufferedReader(socket.SocketIO(connection, "r"), 1 << 18)
     engine: Any = None
     while True:
-        frame = _receive(connection)
+        frame = _receive(incoming)
         if frame is None:
             return
         identity, kind, payload = frame
@@ -55,7 +57,7 @@ def main(descriptor: int, parent: int) -> None:
             answer = _first_line(error)
         _send(connection, identity, status, answer)
         if status == LAST:
-            _drain(connection)
+            _drain(incoming)
             return
 
 
@@ -100,28 +102,18 @@ def _confine(parent: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def _receive(connection: socket.socket) -> tuple[int, int, bytes] | None:
-    head = _exactly(connection, HEAD.size)
-    if head is None:
+def _receive(incoming: "io.BufferedReader[socket.SocketIO]") -> tuple[int, int, bytes] | None:
+    head = incoming.read(HEAD.size)
+    if len(head) < HEAD.size:
         return None
     length, identity, kind = HEAD.unpack(head)
-    payload = _exactly(connection, length - 9)
-    return None if payload is None else (identity, kind, payload)
+    payload = incoming.read(length - 9)
+    return (identity, kind, payload) if len(payload) == length - 9 else None
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < count:
-        chunk = connection.recv(min(count - len(parts), 1 << 18))
-        if not chunk:
-            return None
-        parts += chunk
-    return bytes(parts)
-
-
-def _drain(connection: socket.socket) -> None:
+def _drain(incoming: "io.BufferedReader[socket.SocketIO]") -> None:
     """Wait for the parent to close: ending with frames unread would reset the last answer away."""
-    while connection.recv(1 << 18):
+    while incoming.read(1 << 16):
         pass
 
 
