@@ -48,7 +48,9 @@ class Shop:
         self._connection = sqlite3.connect(database, isolation_level=None)
 
     async def start(self, port=0):
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None))
+        self._runner = web.ServerRunner(
+            web.Server(self._handle, access_log=None, handler_cancellation=True)
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port).start()
         self.port = self._runner.addresses[0][1]
@@ -65,7 +67,8 @@ class Shop:
     async def _handle(self, request):
         self.requests += 1
         body = await request.read()
-        self.seen.append((request.method, request.raw_path, dict(request.headers), body))
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.seen.append((request.method, request.raw_path, headers, body))
         if self.delay:
             await asyncio.sleep(self.delay)
         if request.method == "GET":
@@ -107,10 +110,10 @@ def tools(**changes):
         Tool(name="get_order", upstream="payments", class_="read",
              match=Match(method="GET", path="/orders/{order_id}"), timeout="1s"),
         Tool(name="issue_refund", upstream="payments", class_="irreversible",
-             match=Match(method="POST", path="/orders/{order_id}/refunds"), timeout="1s",
+             match=Match(method="POST", path="/orders/{order_id}/refunds"), timeout="2s",
              cost=Cost(amount="arguments.amount", currency="arguments.currency"), **changes),
         Tool(name="add_note", upstream="payments", class_="write",
-             match=Match(method="POST", path="/orders/{order_id}/notes"), timeout="1s", **changes),
+             match=Match(method="POST", path="/orders/{order_id}/notes"), timeout="2s", **changes),
     )  # fmt: skip
 
 
