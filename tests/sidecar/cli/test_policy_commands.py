@@ -1,0 +1,101 @@
+"""``sidecar policy``: what it prints and how it ends."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidecar.__main__ import main
+from sidecar.gateway.policy.files import load_bundle
+
+ROOT = Path(__file__).parents[3]
+CALL = {
+    "resource": {"type": "tool", "id": "pay", "properties": {"registered_class": "irreversible"}},
+    "action": {
+        "properties": {"amount": "120.00", "currency": "EUR", "idempotency": {"key_present": True}}
+    },
+}
+
+
+class Done:
+    """How a command ended, run through the real entry point of this very process."""
+
+    def __init__(self, returncode, stdout, stderr):
+        self.returncode, self.stdout, self.stderr = returncode, stdout, stderr
+
+
+@pytest.fixture
+def sidecar(tmp_path, monkeypatch, capfd):
+    def run(*arguments, input=""):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["sidecar", "policy", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code), *capfd.readouterr())
+
+    return run
+
+
+def bundle(folder, text):
+    (folder / "bundle").mkdir()
+    (folder / "bundle/a.rego").write_text(text)
+    return folder / "bundle"
+
+
+def test_the_default_bundle_is_checked_and_tested(sidecar, tmp_path):
+    checked = sidecar("check", "--output", "json")
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert json.loads(checked.stdout) == {"revision": load_bundle().revision, "findings": []}
+    tested = sidecar("test", ROOT / "policies")
+    assert tested.returncode == 0
+    assert tested.stdout.endswith("tests passed\n")
+
+
+def test_a_call_is_judged_and_its_reasons_printed(sidecar, tmp_path):
+    (tmp_path / "call.json").write_text(json.dumps(CALL))
+    done = sidecar("decide", "--input", "call.json")
+    assert done.returncode == 0
+    assert done.stdout.startswith("require_approval  amount_needs_approval: it costs 120.00 EUR")
+    piped = sidecar("decide", "--input", "-", "--output", "json", input="{}")
+    assert json.loads(piped.stdout)["effect"] == "deny"
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "code", "words"),
+    [
+        (
+            "package agenttwin.v1\n\nx := http.send({})\n",
+            "check",
+            1,
+            "a.rego:3: function: http.send",
+        ),
+        ("package a\n\nx := \n", "check", 3, "a.rego:4"),
+        ("package a\n\nx := 1\n", "test", 2, "has no tests"),
+        ("package a\n\ntest_x if 1 == 2\n", "test", 1, "data.a.test_x: fail"),
+    ],
+)
+def test_faults_have_their_exit_code_and_say_where(sidecar, tmp_path, text, command, code, words):
+    done = sidecar(command, bundle(tmp_path, text))
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [("{", 3, "not strict JSON"), ("[]", 3, "no JSON object"), ('{"a": 1, "a": 2}', 3, "twice")],
+)
+def test_an_input_that_is_no_document_is_a_usage_error(sidecar, tmp_path, content, code, words):
+    done = sidecar("decide", "--input", "-", input=content)
+    assert done.returncode == code and words in done.stderr
+
+
+def test_no_answer_exits_2_and_a_missing_bundle_3(sidecar, tmp_path):
+    allow_all = ROOT / "policies/examples/allow_all"
+    done = sidecar("decide", allow_all, "--input", "-", input="{}")
+    assert done.returncode == 2 and "policy_error" in done.stdout
+    missing = sidecar("check", tmp_path / "absent")
+    assert missing.returncode == 3 and "missing or no folder" in missing.stderr
