@@ -24,6 +24,7 @@ from processors.model.span import Attributes, Batch, LogRecord, Span
 from processors.model.step import StepError, Usage
 from processors.model.trace import Service
 from processors.normalise import agent_framework, gen_ai, gen_ai_legacy, openinference, openllmetry
+from processors.normalise.words import canonical_model, inclusive
 from processors.value import first_name
 
 Reader = Callable[[Span], Reading | None]
@@ -84,7 +85,8 @@ def _span_fragment(span: Span) -> Fragment:
             kind=kind,
             status=status,
             error=error,
-            usage=_scoped(reading.usage, kind),
+            model=canonical_model(reading.model),
+            usage=inclusive(_scoped(reading.usage, kind)),
             conversation_id=reading.conversation_id or first_name(span.resource, ("session.id",)),
             attributes={**_unmapped(span.attributes), **reading.attributes},
         ),

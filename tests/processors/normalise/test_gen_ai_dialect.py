@@ -28,7 +28,7 @@ def test_a_model_call_has_model_tokens_and_messages():
         "model_call",
     )
     assert step.model.provider == "openai"
-    assert step.model.finish_reasons == ("tool_calls",)
+    assert step.model.finish_reasons == ("tool_call",)
     usage = step.usage
     assert (usage.input, usage.output, usage.cache_read, usage.reasoning) == (10, 2, 4, 1)
     assert [message.role for message in step.messages_in] == ["system", "user"]
