@@ -41,6 +41,8 @@ _ONCE = frozenset(
 _BODILESS = frozenset({204, 304})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _HEADERS_MAX = 100
+_LINGER_SECONDS = 1.0
+"""How long a refused body is still read, so that the refusal is not lost in a reset."""
 
 
 class GatewayServer:
@@ -71,7 +73,11 @@ class GatewayServer:
     async def start(self) -> None:
         """Bind and serve. Raises SidecarError when the address is taken."""
         server = web.Server(
-            self._handle, auto_decompress=False, access_log=None, max_headers=_HEADERS_MAX
+            self._handle,
+            auto_decompress=False,
+            access_log=None,
+            max_headers=_HEADERS_MAX,
+            lingering_time=_LINGER_SECONDS,
         )
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
