@@ -70,9 +70,8 @@ def command(
     from sidecar.demo.telling import Telling, printer
 
     def hold(stage: Stage) -> None:
-        talk(
-            f"kept running: gateway {stage.url('gateway.listen')}, control {stage.url('control.listen')}"
-        )
+        talk(f"kept running: gateway {stage.url('gateway.listen')}")
+        talk(f"control {stage.url('control.listen')}")
         talk(f"agent key {stage.keys.agent}\napprover key {stage.keys.approver}\nCtrl-C ends it")
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()

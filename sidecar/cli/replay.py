@@ -31,6 +31,7 @@ from sidecar.replay.query import PREFIX, StoreQuery, read_query
 from sidecar.replay.record import EpisodeRecord
 from sidecar.replay.reference import read_reference
 from sidecar.replay.run import ReplayResult
+from sidecar.telemetry import configure_logging
 from sidecar.twins.files import load_suite, load_twins
 
 _RENDER = {"text": text.render, "junit": junit.render, "markdown": markdown.render}
@@ -78,6 +79,7 @@ def command(
         9 cases: 2 new critical, 1 regressed, 6 unchanged
         …
     """
+    configure_logging()
     loaded = app.load_config(config, store)
     asked = _asked(loaded, more)
     if suite.startswith(PREFIX):

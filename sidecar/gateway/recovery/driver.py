@@ -6,13 +6,15 @@
 2. An unknown outcome is resolved by the tool's own recipe alone, with the evidence kept; what the
    recipe cannot tell stays unknown.
 3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled``.
+4. A recipe is asked where the call went: in twin mode, in the call's own episode.
 """
 
 import asyncio
+from typing import Any
 
 from msgspec import structs
 
-from processors.model.call import EffectKnown
+from processors.model.call import EffectKnown, Receipt
 from sidecar.canonical import sha256
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import receipt
@@ -21,6 +23,7 @@ from sidecar.gateway.idempotency import upstream_key
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.reconcile import Question, Unanswerable, evidence, judge, question
 from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.target import read_pairs
 from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequest
 from sidecar.store.ledger import (
     Answer,
@@ -103,8 +106,11 @@ def _request(
     desk: Desk, tool: RegisteredTool, call: OpenedCall, asked: Question
 ) -> UpstreamRequest:
     upstream = tool.config.upstream
+    arguments: dict[str, Any] = dict(read_pairs(asked.query_raw))
     try:
-        asked_tool = desk.ports.registry.match(upstream, "GET", asked.path).tool.name
+        matched = desk.ports.registry.match(upstream, "GET", asked.path)
+        asked_tool = matched.tool.name
+        arguments |= matched.path_arguments
     except Refused:
         asked_tool = f"reconcile:{tool.name}"  # a name no tool has: nobody takes it for the call
     return UpstreamRequest(
@@ -115,19 +121,29 @@ def _request(
         path=asked.path,
         query_raw=asked.query_raw,
         headers=(("accept", "application/json"),),
+        arguments=arguments,
+        episode=_authorised(desk, call.call_id).episode,
         timeout_ns=tool.timeout_ns,
         call_id=call.call_id,
     )
+
+
+def _authorised(desk: Desk, call_id: str) -> Receipt:
+    """The receipt from before the attempt: it is committed with the intent."""
+    row = desk.ports.ledger.get_call(call_id)
+    assert row is not None, "an intent is committed with its call"
+    found = desk.ports.ledger.get_receipt(row.receipts[0])
+    assert found is not None
+    return found
 
 
 async def _end(
     desk: Desk, claim: Claim, state: ClaimState, *, code: str, answer: Answer | None = None
 ) -> bool:
     ledger, now_ns = desk.ports.ledger, desk.now_ns()
-    call, row = ledger.opened_call(claim.call_id), ledger.get_call(claim.call_id)
-    assert call is not None and row is not None, "an intent is committed with its call"
-    authorised = ledger.get_receipt(row.receipts[0])
-    assert authorised is not None
+    call = ledger.opened_call(claim.call_id)
+    assert call is not None, "an intent is committed with its call"
+    authorised = _authorised(desk, claim.call_id)
     effect, holds = _EFFECTS[state]
     filled = structs.replace(
         authorised,
