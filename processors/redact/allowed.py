@@ -8,8 +8,9 @@ Rules
 """
 
 import re
-from typing import Final
+from typing import Final, Literal
 
+Listing = Literal["name", "number", "content"]
 NAME_CHARACTERS_MAX: Final = 100
 NAME_WORDS_MAX: Final = 6
 
@@ -59,13 +60,13 @@ _URL_KEYS = frozenset({"url.full", "http.url", "url.path", "http.target"})
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
 
 
-def may_stay(key: str, value: object) -> bool:
-    """Whether a listed attribute's value may be kept: by its key and by its type."""
+def listing_of(key: str) -> Listing:
+    """How an attribute's key is listed: its short values stay, its numbers stay, or nothing."""
     if key in _DENIED:
-        return False
+        return "content"
     if key in _EXACT or key in _MODEL_KEYS or key.startswith(_PREFIXES):
-        return True
-    return key.startswith(_NUMBERS_ONLY) and isinstance(value, int | float)
+        return "name"
+    return "number" if key.startswith(_NUMBERS_ONLY) else "content"
 
 
 def without_query(key: str, value: str) -> str:

@@ -12,11 +12,12 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from processors.model.step import Message, Part
-from processors.redact.allowed import is_code, is_name, may_stay, without_query
+from processors.redact.allowed import Listing, is_code, is_name, listing_of, without_query
 from processors.redact.detectors import Masker
-from processors.redact.leaves import BY_KEY, masked, masked_text, names_secret
+from processors.redact.leaves import BY_KEY, is_secret_key, masked, masked_text
 
 REDACTED: Final = "[redacted]"
+_NAMES_MAX: Final = 50_000
 _SAFE_DATA = frozenset({"effect", "class", "phase", "status", "attempts", "http_status"})
 Messages = tuple[Message, ...]
 
@@ -54,14 +55,21 @@ class Keeping(Protocol):
 
 
 class NamesOnly:
-    """Capture ``off``."""
+    """Capture ``off``. Remembers names and keys, which repeat, up to a bound."""
 
     def __init__(self) -> None:
         self._masker = Masker()
+        self._names: dict[str, str] = {}
+        self._keys: dict[str, Listing | None] = {}
 
     def name(self, text: str) -> str:
         """The name, masked; one that is no name is replaced."""
-        return self._masker.mask(text) if is_name(text) else REDACTED
+        known = self._names.get(text)
+        if known is None:
+            if len(self._names) >= _NAMES_MAX:
+                self._names.clear()
+            known = self._names[text] = self._masker.mask(text) if is_name(text) else REDACTED
+        return known
 
     def code(self, text: str) -> str | None:
         """The code, masked; anything else goes."""
@@ -78,17 +86,29 @@ class NamesOnly:
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The keys; the values only of what is listed."""
-        return {
-            key: self._attribute(key, value) if may_stay(key, value) else REDACTED
-            for key, value in attributes.items()
-            if is_code(key) and self._masker.mask(key) == key
-        }
+        kept = {}
+        for key, value in attributes.items():
+            listing = self._listing(key)
+            if listing is not None:
+                kept[key] = self._attribute(key, value, listing)
+        return kept
 
     def data(self, data: dict[str, Any]) -> dict[str, Any]:
         """Codes and statuses of ours."""
         return {key: value for key, value in data.items() if key in _SAFE_DATA}
 
-    def _attribute(self, key: str, value: Any) -> Any:
+    def _listing(self, key: str) -> Listing | None:
+        """How a key is listed; None for a key that is itself content."""
+        if key not in self._keys:
+            if len(self._keys) >= _NAMES_MAX:
+                self._keys.clear()
+            plain = is_code(key) and self._masker.mask(key) == key
+            self._keys[key] = listing_of(key) if plain else None
+        return self._keys[key]
+
+    def _attribute(self, key: str, value: Any, listing: Listing) -> Any:
+        if listing == "content" or (listing == "number" and not isinstance(value, int | float)):
+            return REDACTED
         if isinstance(value, str):
             return self.name(without_query(key, value))
         if value is None or isinstance(value, int | float):
@@ -136,7 +156,7 @@ class Masked:
         found = {}
         for key, value in attributes.items():
             name = self._masker.mask(key)
-            secret = names_secret(key) and not isinstance(value, bool)
+            secret = is_secret_key(key, self._masker) and not isinstance(value, bool)
             found[name] = BY_KEY if secret else masked(value, self._masker)
         return found
 

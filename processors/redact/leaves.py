@@ -20,6 +20,7 @@ from processors.redact.detectors import Masker
 UNREADABLE: Final = "[unreadable JSON]"
 BY_KEY: Final = "[secret]"
 _DEPTH_MAX: Final = 100
+_DOCUMENTS_MAX: Final = 5_000
 _NUMBER_MIN: Final = 10**11
 _NUMBER_END: Final = 10**20
 _BEGINS_AS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
@@ -57,9 +58,22 @@ def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
     """A text masked: by its leaves when it is JSON, else as a whole."""
     if not text or (text[0] not in '{["' and not text[0].isspace()):
         return masker.mask(text)
+    try:
+        known = masker.documents[text]
+    except KeyError:
+        if len(masker.documents) >= _DOCUMENTS_MAX:
+            masker.documents.clear()
+        after = _masked_document(text, masker, depth)
+        known = masker.documents[text] = None if after == text else after
+    return text if known is None else known
+
+
+def _masked_document(text: str, masker: Masker, depth: int) -> str:
     parsed = _parsed(text)
     if parsed is None:
         return UNREADABLE if _BEGINS_AS_JSON.match(text) else masker.mask(text)
+    if masker.is_clean(text):
+        return text
     (value,) = parsed
     if not isinstance(value, dict | list | str):
         return masker.mask(text)
@@ -67,6 +81,14 @@ def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
     if after is value and not _repeats(value):
         return text
     return json.dumps(after, ensure_ascii=False, separators=(",", ":"))
+
+
+def is_secret_key(key: str, masker: Masker) -> bool:
+    """``names_secret``, remembered by the masker."""
+    secret = masker.secret_keys.get(key)
+    if secret is None:
+        secret = masker.secret_keys[key] = names_secret(key)
+    return secret
 
 
 def names_secret(key: str) -> bool:
@@ -107,12 +129,8 @@ def _masked_object(value: dict[str, Any], masker: Masker, depth: int) -> dict[st
 
 def _member(name: Any, item: Any, masker: Masker, depth: int) -> Any:
     empty = item in (None, "", BY_KEY) or isinstance(item, bool)
-    if not empty and isinstance(name, str):
-        secret = masker.secret_keys.get(name)
-        if secret is None:
-            secret = masker.secret_keys[name] = names_secret(name)
-        if secret:
-            return BY_KEY
+    if not empty and isinstance(name, str) and is_secret_key(name, masker):
+        return BY_KEY
     return masked(item, masker, depth + 1)
 
 

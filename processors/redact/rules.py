@@ -9,7 +9,7 @@ Rules
 4. Redacting twice changes nothing, and the same trace gives the same result.
 """
 
-from typing import assert_never
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -25,17 +25,20 @@ _OWN_WARNINGS = frozenset(
 )
 
 
-def redact(trace: AgentTrace, capture: Capture) -> AgentTrace:
-    """The trace as a project with this capture may keep it."""
-    match capture:
-        case "full":
-            return trace
-        case "off":
-            return _kept(trace, NamesOnly())
-        case "redacted":
-            return _kept(trace, Masked())
-        case _:
-            assert_never(capture)
+def redact(trace: AgentTrace, capture: Capture, keep: Keeping | None = None) -> AgentTrace:
+    """The trace as a project with this capture may keep it.
+
+    ``keep`` is ``keeping(capture)``, handed in by a caller with many traces: what repeats from
+    trace to trace is then looked at once. The result is the same.
+    """
+    if capture == "full":
+        return trace
+    return _kept(trace, keep or keeping(capture))
+
+
+def keeping(capture: Literal["off", "redacted"]) -> Keeping:
+    """How a capture keeps things, with a memory of its own."""
+    return NamesOnly() if capture == "off" else Masked()
 
 
 def _kept(trace: AgentTrace, keep: Keeping) -> AgentTrace:

@@ -127,10 +127,15 @@ def is_past(word: str) -> bool:
     )
 
 
+_BY_LAST_LETTER = {
+    letter: tuple(row for row in _SUFFIXES if row[0].endswith(letter)) for letter in "sgndty"
+}
+
+
 def _bare(word: str) -> str:
     word = _IRREGULAR.get(word, word)
-    for suffix, instead, remain in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= remain:
+    for suffix, instead, remain in _BY_LAST_LETTER.get(word[-1:], ()):
+        if len(word) - len(suffix) >= remain and word.endswith(suffix):
             word = word[: -len(suffix)] + instead
             break
     if len(word) > 3 and word[-1] == "e":
