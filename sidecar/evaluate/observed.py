@@ -1,12 +1,13 @@
 """What is known of one episode when it is judged: one trace, the receipts, the twins' own record.
 
 Rules
-1. A call of a twin's tool counts only with a receipt (or the evidence of one, in a recording) or a
-   twin event behind it; a span alone proves nothing about it.
+1. A call of a twin's tool counts only with a receipt's evidence or a twin event behind it; a span
+   alone proves nothing about it.
 2. ``executed`` means forwarded and not answered from a stored key.
 """
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -62,28 +63,23 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 def tool_calls(observed: Observed) -> list[ToolCall]:
-    """The calls of the episode in order; those that prove nothing are left out."""
+    """The calls of the episode in order; those that prove nothing are left out.
+
+    A step counts as often as the gateway was called for it: a retry is a call.
+    """
     found = []
-    by_call = {event.call_id: event for event in observed.events if event.kind != "fault_fired"}
-    by_step = {item.step_id: item for item in observed.trace.evidence if item.source == "receipt"}
+    events = {event.call_id: event for event in observed.events if event.kind != "fault_fired"}
+    receipted: dict[str | None, list[Evidence]] = defaultdict(list)
+    for item in observed.trace.evidence:
+        if item.source == "receipt":
+            receipted[item.step_id].append(item)
     for step in observed.trace.steps:
-        if step.kind != "tool_call" or step.tool is None or step.status == "requested_only":
+        if step.kind != "tool_call" or step.tool is None:
             continue
-        name = step.tool.name or step.name
-        receipt = observed.receipts.get(step.receipt_id or "")
-        event = by_call.get(step.tool.call_id or "")
-        told = by_step.get(step.step_id) if receipt is None else None
-        if name in observed.tools and receipt is None and event is None and told is None:
-            continue
-        found.append(
-            ToolCall(
-                step=step,
-                tool=name,
-                arguments=step.tool.arguments,
-                executed=_executed(step, receipt, event, told),
-                approved=_approved(step, receipt, told),
-            )
-        )
+        if step.step_id in receipted:
+            found += [_receipted(step, item, observed) for item in receipted[step.step_id]]
+        elif step.status != "requested_only":
+            found += _unreceipted(step, events, observed)
     return found
 
 
@@ -96,21 +92,37 @@ def matching(calls: list[ToolCall], tool: str, arguments: Mapping[str, Any]) -> 
     ]
 
 
-def _executed(
-    step: Step, receipt: Receipt | None, event: TwinEvent | None, told: Evidence | None
-) -> bool:
-    if receipt is not None:
-        return receipt.phase == "executed"
-    if told is not None:
-        return bool(told.data.get("phase") == "executed")
-    if event is not None:
-        return event.kind in ("answered", "unanswered", "refused")
-    return step.status in ("ok", "error", "unset")
-
-
-def _approved(step: Step, receipt: Receipt | None, told: Evidence | None) -> bool:
-    if receipt is not None:
-        return receipt.approval_id is not None
+def _receipted(step: Step, told: Evidence, observed: Observed) -> ToolCall:
+    assert step.tool is not None
+    receipt = observed.receipts.get(told.receipt_id or "")
+    executed = told.data.get("phase") in ("executed", "authorised")
     # A recording keeps the decision; what went through although it required approval, had one.
     decided = step.decision is not None and step.decision.effect == "require_approval"
-    return decided and told is not None and told.data.get("phase") == "executed"
+    return ToolCall(
+        step=step,
+        tool=told.subject or step.tool.name or step.name,
+        arguments=told.data.get("arguments", step.tool.arguments),
+        executed=executed,
+        approved=decided and executed if receipt is None else receipt.approval_id is not None,
+    )
+
+
+def _unreceipted(
+    step: Step, events: Mapping[str, TwinEvent], observed: Observed
+) -> Iterator[ToolCall]:
+    assert step.tool is not None
+    name = step.tool.name or step.name
+    event = events.get(step.tool.call_id or "")
+    if name in observed.tools and event is None:
+        return
+    yield ToolCall(
+        step=step,
+        tool=name,
+        arguments=step.tool.arguments,
+        executed=(
+            step.status in ("ok", "error", "unset")
+            if event is None
+            else event.kind in ("answered", "unanswered", "refused")
+        ),
+        approved=False,
+    )

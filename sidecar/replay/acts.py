@@ -37,7 +37,10 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """Where two traces part. ``index`` counts the agent's acts from 1; the texts are for people."""
+    """Where two traces part. ``index`` counts the agent's acts from 1; the texts are for people.
+
+    ``decided`` when both sides were model calls that decided differently.
+    """
 
     kind: DifferenceKind
     agent: str
@@ -47,6 +50,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     pointer: str = ""
     baseline_step: str | None = None
     candidate_step: str | None = None
+    decided: bool = False
 
     def text(self) -> str:
         """One sentence."""
@@ -63,6 +67,10 @@ class Difference(Struct, frozen=True, kw_only=True):
             "status_changed": "ended otherwise:",
             "answer": "answered otherwise:",
         }
+        if self.decided:
+            return (
+                f"{place}: the candidate's model {self.candidate}; the baseline's {self.baseline}"
+            )
         return f"{place}: candidate {words[self.kind]} {self.candidate}; baseline: {self.baseline}"
 
 
@@ -138,6 +146,7 @@ def _per_agent(agent: str, left: list[Act], right: list[Act]) -> Difference | No
                 pointer=where,
                 baseline_step=one.step_id if one else None,
                 candidate_step=other.step_id if other else None,
+                decided=kind == "output_changed" and one is not None and one.kind == "model_call",
             )
     return None
 
@@ -223,7 +232,7 @@ def _told(act: Act | None, kind: DifferenceKind) -> str | None:
     if act is None:
         return None
     if act.kind == "model_call":
-        return f"model call: {_short(act.got)}" if act.got is not None else "model call"
+        return _short(act.got) if act.got is not None else "decides something that is not recorded"
     said = f"{act.name}({_arguments(act.given)})" if act.kind == "tool_call" else act.name
     if kind == "output_changed":
         return f"{said} -> {_short(act.got)}"

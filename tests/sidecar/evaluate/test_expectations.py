@@ -65,14 +65,17 @@ def step(name, tool, *, arguments=None, receipted=True, status="ok"):
 
 def observed(*calls, final="All done.", claims=(), outcome="unverified", events=(), changes=()):
     """``calls`` are (name, tool, options) in order."""
-    steps, receipts = [], {}
+    steps, receipts, evidence = [], {}, []
     for name, tool, options in calls:
         made = {key: options[key] for key in ("phase", "approval") if key in options}
-        steps.append(step(name, tool, arguments=options.get("arguments")))
+        if options.get("step", name) == name:
+            steps.append(step(name, tool, arguments=options.get("arguments")))
         receipts[f"r-{name}"] = receipt(name, tool=tool, **made)
+        evidence.append(told(receipts[f"r-{name}"], options.get("step", name)))
     trace = AgentTrace(
         trace_id="t",
         steps=tuple(steps),
+        evidence=tuple(evidence),
         final_output=final,
         claims=tuple(claims),
         outcome=Outcome(status=outcome),
@@ -84,6 +87,19 @@ def observed(*calls, final="All done.", claims=(), outcome="unverified", events=
         events=tuple(events),
         changes=tuple(changes),
         world=World(),
+    )
+
+
+def told(of, step_id):
+    return Evidence(
+        evidence_id=of.receipt_id,
+        source="receipt",
+        name="gateway",
+        held=True,
+        subject=of.tool,
+        step_id=step_id,
+        receipt_id=of.receipt_id,
+        data={"phase": of.phase},
     )
 
 
@@ -101,6 +117,7 @@ READ, PAY = ("1", "read_order", {}), ("2", "refund", {"arguments": {"order": "o1
 HELD = ("2", "refund", {"phase": "refused"})
 APPROVED = ("2", "refund", {"approval": "a1"})
 AGAIN = ("3", "refund", {})
+RETRIED = ("3", "refund", {"step": "2"})
 SAID_DONE = observed(claims=[claim("success")])
 SAID_FAILED = observed(claims=[claim("failure")])
 
@@ -111,6 +128,7 @@ CASES = [
     ({"type": "toolCalled", "tool": "refund"}, observed(HELD), "fail", None),
     ({"type": "toolCalled", "tool": "refund", "status": "any"}, observed(HELD), "pass", None),
     ({"type": "toolCalled", "tool": "refund", "times": 1}, observed(PAY, AGAIN), "fail", "3"),
+    ({"type": "toolCalled", "tool": "refund", "times": 2}, observed(PAY, RETRIED), "pass", None),
     ({"type": "toolCalled", "tool": "refund", "max": 1}, observed(READ), "pass", None),
     ({"type": "toolCalled", "tool": "refund", "min": 2}, observed(PAY, AGAIN), "pass", None),
     (
@@ -276,26 +294,16 @@ def test_a_span_without_a_receipt_proves_no_call_of_a_twins_tool():
 
 
 def test_a_requested_call_is_no_call():
-    requested = step("1", "refund", status="requested_only")
+    requested = step("1", "refund", status="requested_only", receipted=False)
     episode = Observed(
-        trace=AgentTrace(trace_id="t", steps=(requested,)),
-        tools=TOOLS,
-        receipts={"r-1": receipt("1")},
-        world=World(),
+        trace=AgentTrace(trace_id="t", steps=(requested,)), tools=TOOLS, world=World()
     )
     (found,) = scores(read({"type": "toolNotCalled", "tool": "refund"}), episode)
     assert found.status == "pass"
 
 
 def test_a_recording_is_judged_by_the_evidence_it_carries():
-    held = Evidence(
-        evidence_id="e",
-        source="receipt",
-        name="gateway",
-        held=True,
-        step_id="1",
-        data={"phase": "executed"},
-    )
+    held = told(receipt("1"), "1")
     asked = StepDecision(effect="require_approval")
     made = msgspec.structs.replace(step("1", "refund", receipted=False), decision=asked)
     twice = Contradiction(code="duplicate_effect", detail="refund: twice", step_id="1")
