@@ -1,0 +1,121 @@
+"""Write docs/reference from the program itself: every configuration key, every command's help."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec.inspect import (
+    BoolType,
+    IntType,
+    LiteralType,
+    StructType,
+    Type,
+    UnionType,
+    VarTupleType,
+    type_info,
+)
+
+from sidecar.cli.root import COMMANDS, root
+from sidecar.config import Config
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+CONFIGURATION_HEAD = """# Configuration
+
+Defaults < `sidecar.yaml` < environment < flag. Unknown keys are refused, in the file and among `SIDECAR_*` variables; every
+problem is reported at once with file:line. YAML is read by the 1.2 core rules: `off` is text. Durations are written `500ms`,
+`30s`, `10m`, `24h`, `30d`. Relative paths start at the file's folder.
+
+Keys inside lists (`[]`) have no variable. This page is written by `tests/reference/make_reference.py`; a test checks that it is current.
+
+| key | type | default | variable |
+|---|---|---|---|
+"""
+COMMANDS_HEAD = """# Commands
+
+Results go to stdout, talk to stderr. Exit codes: [exit-codes.md](exit-codes.md). This page is written by
+`tests/reference/make_reference.py`; a test checks that it is current.
+"""
+
+
+def configuration() -> str:
+    """The page of configuration keys."""
+    return CONFIGURATION_HEAD + "".join(_rows(type_info(Config), "", in_list=False))
+
+
+def commands() -> str:
+    """The page of commands, as ``--help`` prints them."""
+    parts = [COMMANDS_HEAD]
+    for name in COMMANDS:
+        parts += _help(root.get_command(click.Context(root), name), f"sidecar {name}", None)
+    return "\n".join(parts)
+
+
+def _rows(kind: Type, path: str, *, in_list: bool):
+    for field in kind.fields:
+        key = f"{path}.{field.encode_name}" if path else field.encode_name
+        inner = _inner(field.type)
+        if isinstance(field.type, VarTupleType) and isinstance(inner, StructType):
+            yield from _rows(inner, f"{key}[]", in_list=True)
+        elif isinstance(inner, StructType):
+            yield from _rows(inner, key, in_list=in_list)
+        else:
+            variable = "" if in_list or isinstance(field.type, VarTupleType) else _variable(key)
+            yield f"| `{key}` | {_name(field.type)} | {_default(field)} | {variable} |\n"
+
+
+def _inner(kind: Type) -> Type:
+    if isinstance(kind, VarTupleType):
+        return kind.item_type
+    if isinstance(kind, UnionType):
+        return next(each for each in kind.types if type(each).__name__ != "NoneType")
+    return kind
+
+
+def _variable(key: str) -> str:
+    return f"`SIDECAR_{key.replace('.', '_').upper()}`"
+
+
+def _name(kind: Type) -> str:
+    if isinstance(kind, VarTupleType):
+        return f"list of {_name(kind.item_type)}"
+    if isinstance(kind, LiteralType):
+        return " \\| ".join(map(str, kind.values))
+    if isinstance(kind, UnionType):
+        return _name(_inner(kind))
+    return {IntType: "whole number", BoolType: "true \\| false"}.get(type(kind), "text")
+
+
+def _default(field) -> str:
+    if field.required:
+        return "required"
+    default = field.default if field.default is not msgspec.NODEFAULT else ""
+    if default is None or default == "" or default == ():
+        return ""
+    if isinstance(default, tuple):
+        return f"`{list(default)}`"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _help(command: click.Command, title: str, parent: click.Context | None):
+    context = click.Context(command, info_name=title, parent=parent, max_content_width=100)
+    context.parent = None
+    yield f"\n## `{title}`\n\n```\n{command.get_help(context)}\n```"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from _help(command.get_command(context, name), f"{title} {name}", context)
+
+
+PAGES = {"configuration.md": configuration, "commands.md": commands}
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(page().rstrip("\n") + "\n")
+        sys.stdout.write(f"docs/reference/{name}\n")
+
+
+if __name__ == "__main__":
+    main()
