@@ -18,7 +18,7 @@ sent.
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 
 import aiohttp
 from msgspec import Struct
@@ -72,7 +72,7 @@ class Egress:
     def __init__(
         self,
         *,
-        own_ports: frozenset[int] = frozenset(),
+        own_ports: Set[int] = frozenset(),
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
         response_bytes_max: int = RESPONSE_BYTES_MAX,

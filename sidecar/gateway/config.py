@@ -149,15 +149,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``policy``: the embedded engine with a bundle folder, or an OPA server's ``url``.
+    """Key ``policy``: the embedded engine with a bundle folder.
 
     An empty ``bundle`` is the one that ships with the program.
     """
 
-    engine: Literal["embedded", "opa"] = "embedded"
+    engine: Literal["embedded"] = "embedded"
     bundle: str = ""
-    url: str = ""
-    allow_cidrs: tuple[str, ...] = ()
     deadline: str = "100ms"
 
     def problems(self) -> list[Problem]:
@@ -167,8 +165,6 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             duration_ns(self.deadline)
         except ValueError as error:
             found.append(Problem("deadline", str(error)))
-        if self.engine == "opa" and not self.url:
-            found.append(Problem("url", "is missing for engine opa"))
         return found
 
 
