@@ -105,7 +105,9 @@ class _Gathering:
     def add_step(self, step: Step) -> None:
         """A tool call and the evidence of it; one that was never attempted only with evidence."""
         receipts, states = self._receipts[step.step_id], self._states[step.step_id]
-        groups = [self._of_receipt(item, step) for item in receipts]
+        groups = [self._of_receipt(item, step) for item in receipts if item.subject]
+        if receipts and not groups:  # a request refused before it was any tool's: no effect
+            return
         if not receipts:
             if step.status in _NOT_ATTEMPTED and not states:
                 return
@@ -118,7 +120,8 @@ class _Gathering:
         """Evidence of no step: to the effects of its subject, else an effect of its own."""
         for item in self._unplaced:
             if item.source == "receipt":
-                self._of_receipt(item, None)
+                if item.subject:
+                    self._of_receipt(item, None)
                 continue
             subject = self._name(item.subject)
             groups = [group for group in self.groups.values() if group.subject == subject]

@@ -14,6 +14,7 @@ Rules
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from processors.model.trace import AgentTrace
 from processors.verify.calls import Call, calls, evidence
 from processors.verify.pairing import Pairing
 
+UNMATCHED: Final = "request for no known tool"
 _DENIALS = frozenset(("approval_denied", "approval_mismatch", "approval_expired"))
 
 
@@ -70,7 +72,8 @@ def _parent(pairing: Pairing, call: Call, steps: Sequence[Step]) -> str | None:
     place = pairing.place(call)
     if place is not None:
         return place
-    return next((step.step_id for step in steps if step.parent_step_id is None), None)
+    tops = (step for step in steps if step.parent_step_id is None)
+    return next((step.step_id for step in tops if step.kind in ("agent", "other")), None)
 
 
 def _step(call: Call, parent: str | None) -> Step:
@@ -78,12 +81,12 @@ def _step(call: Call, parent: str | None) -> Step:
     step = Step(
         step_id=f"receipt:{receipt.receipt_id}",
         kind="tool_call",
-        name=receipt.tool,
+        name=receipt.tool or UNMATCHED,
         parent_step_id=parent,
         start_ns=receipt.started_at_ns,
         end_ns=receipt.finished_at_ns,
         status="requested_only",
-        tool=Tool(name=receipt.tool),
+        tool=Tool(name=receipt.tool or None),
         content_state={"arguments": "absent", "result": "absent"},
     )
     return _told(step, [call])
@@ -140,7 +143,8 @@ def _status(step: Step, receipt: Receipt) -> tuple[StepStatus, StepError | None]
         return _refused(receipt)
     failed = receipt.status >= 400 or receipt.effect == "unknown" or receipt.phase == "authorised"
     if failed and step.status in ("requested_only", "unset"):
-        return "error", StepError(type=receipt.code or f"http_{receipt.status}")
+        unfinished = "outcome_unknown" if receipt.phase == "authorised" else None
+        return "error", StepError(type=receipt.code or unfinished or f"http_{receipt.status}")
     if step.status == "requested_only":
         return "ok", None
     return step.status, step.error

@@ -425,6 +425,15 @@ def test_five_hundred_steps_are_judged_in_linear_work():
     assert work(500) < 2.5 * work(250)
 
 
+def test_a_request_refused_before_it_was_any_tools_is_no_effect():
+    nameless = fact(1, effect="not_executed", phase="refused", status=404, code="no_such_tool")
+    nameless = replace(nameless, receipt=replace(nameless.receipt, tool="", decision_id=""))
+    found = judged([step(2)], [nameless, fact(2)], DONE)
+    assert found.outcome.status == "verified_success"
+    assert found.steps[0].name == "request for no known tool" and found.steps[0].status == "error"
+    assert status([], [nameless]) == "unverified"
+
+
 def test_an_error_step_is_still_an_attempt():
     failed = step(1, status="error", error=StepError(type="TimeoutError"))
     assert status([failed], tools={}) == "unverified"
