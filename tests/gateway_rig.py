@@ -14,13 +14,15 @@ import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
+from processors.model.call import Reason
 from sidecar import clock
 from sidecar.egress.client import Egress
 from sidecar.gateway.client import HttpUpstreams
-from sidecar.gateway.config import Approvals, Cost, Idempotency, Match, Reconcile, Tool, Upstream
+from sidecar.gateway.config import Cost, Match, Reconcile, Tool, Upstream
 from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.policy.files import load_bundle
+from sidecar.gateway.policy.result import PolicyAnswer
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.registry import Registry
 from sidecar.identity.keys import authenticate, mint
@@ -122,6 +124,22 @@ RECONCILE = Reconcile(get="/refunds?key={idempotency_key}", done="size(response.
 
 def keyring(keys):
     return Keyring(Sealer(MASTER, clock.random_bytes), keys.wrapped_data_key, clock.random_bytes)
+
+
+class AllowAll:
+    """A policy port that allows: for tests about something else than policy."""
+
+    revision = "allow-all"
+
+    async def start(self):
+        pass
+
+    async def stop(self):
+        pass
+
+    async def decide(self, document):
+        reasons = (Reason(code="allow_all"),)
+        return PolicyAnswer(effect="allow", reasons=reasons, revision=self.revision)
 
 
 class Reply(Struct):
@@ -238,6 +256,3 @@ async def rig(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         )
         yield made
-
-
-__all__ = ["RECONCILE", "Approvals", "Idempotency", "Rig", "Settings", "Shop", "rig", "tools"]

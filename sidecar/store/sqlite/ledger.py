@@ -8,6 +8,7 @@
 3. A claim of a process that died is an orphan from that moment on, known by its lock, not by time.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,7 @@ class SqliteLedger(SqliteLedgerReader):
         self._writer = Writer(connection, str(path), self._chain.sign_head)
         self._memory = path == ":memory:"
         self._owners = Owners(path)
+        self._warmed: set[str] = set()
         self.ephemeral = is_ephemeral(path)
         if self._memory:
             self._sealers = sealers  # the one connection there is serves reads too
@@ -127,6 +129,7 @@ class SqliteLedger(SqliteLedgerReader):
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
+        await self._warm(intent.call.project)
         arguments = calls.seal_arguments(self._sealers, intent.call)
         try:
             return await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
@@ -140,12 +143,14 @@ class SqliteLedger(SqliteLedgerReader):
     async def record(self, outcome: CallOutcome) -> bool:
         """Receipt, claim's end, holds, restored approval. False, with nothing written, when the
         claim is another's or has ended. Raises StoreUnavailable."""
+        await self._warm(outcome.call.project)
         arguments = calls.seal_arguments(self._sealers, outcome.call)
         answer = self._seal_answer(outcome)
         return await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
 
     async def ask_approval(self, wanted: Approval) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet."""
+        await self._warm(wanted.project)
         sealer = self._sealers(wanted.project)
         summary = sealer.seal(wanted.summary.encode(), summary_aad(wanted))
         row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary))
@@ -170,6 +175,12 @@ class SqliteLedger(SqliteLedgerReader):
                 c, use, project=project, requester=requester, by=by, now_ns=now_ns
             )
         )
+
+    async def _warm(self, project: str) -> None:
+        """A project's first sealing makes its key, which is a write: not on the event loop."""
+        if project not in self._warmed:
+            await asyncio.to_thread(self._sealers, project)
+            self._warmed.add(project)
 
     def _claim(self, row: claims.ClaimRow) -> Claim:
         claim, sealed = row

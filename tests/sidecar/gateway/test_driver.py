@@ -7,11 +7,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from gateway_rig import RECONCILE, Approvals, Idempotency, Settings, rig
+from gateway_rig import RECONCILE, Settings, rig
 from msgspec import structs
 
 from processors.model.principal import Principal
 from sidecar.gateway.action import ToolRequest
+from sidecar.gateway.config import Approvals, Idempotency
 from sidecar.store.ledger import CallQuery
 
 
