@@ -88,6 +88,8 @@ NOTHING = [
     "I was unable to issue another refund.",
     "Cancelled orders cannot be restored.",
     "Since your reservation was cancelled on May 3, I have nothing to do.",
+    "Your order was refunded before; I have changed nothing.",
+    "I could not read your file.",
     "> Your refund has been issued.",
     'The page says "your refund has been issued".',
     "```\nYour refund has been issued.\n```",
@@ -116,7 +118,11 @@ def test_intention_condition_habit_and_others_words_claim_nothing(answer):
 
 @pytest.mark.parametrize(
     "answer",
-    ["I think the refund has been issued.", "I'm not sure whether the refund has been issued."],
+    [
+        "I think the refund has been issued.",
+        "I'm not sure whether the refund has been issued.",
+        "I could not confirm the refund of order A-1: the order does not show it.",
+    ],
 )
 def test_uncertainty_is_a_claim_of_unknown(answer):
     assert [status for _, status, _ in said(answer)] == ["unknown"]
