@@ -170,8 +170,8 @@ def _stands(
         return False
     if phrases.PAST.match(match[0]) and phrases.BACKGROUND.search(clause):
         return False
-    lead = clause[: match.start()].split()
-    if phrases.NOT_SAID & {*lead, *context.before.split()}:
+    lead, rest = clause[: match.start()].split(), clause[match.end() :].split()
+    if phrases.NOT_SAID & {*lead, *context.before.split()} or phrases.NONE & set(rest[:1]):
         return False
     return not (phrases.MODAL & set(lead[-3:]) or lead[-1:] == ["to"])
 

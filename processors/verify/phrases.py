@@ -177,9 +177,11 @@ PRESENT = re.compile(r"(?:is|are) (?!now )")
 BACKGROUND = re.compile(
     r"\b(?:on (?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)"
     r"|ago|yesterday|within the last|by the (?:airline|customer|user|seller|merchant|bank|carrier)"
-    r"|at the time|more than|originally|previously|earlier|before|last (?:week|month|year))|^(?:since|as)\b"
+    r"|at the time|more than|originally|previously|earlier|before|last (?:week|month|year))"
+    r"|^(?:since|as)\b"
 )
 PAST = re.compile(r"(?:was|were|had)\b")
+NONE = words("no none nothing neither")
 NOT_SAID = words("no none neither nothing never without how what why")
 POINTING = words("it this that they them these those which")
 
