@@ -19,7 +19,7 @@ from sidecar.gateway.problem import Refused
 WAIT_SECONDS_MAX = 55
 KEY_CHARS_MAX = 255
 _SF_STRING = re.compile(r'"((?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"\Z')
-_BARE_KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
+_BARE_KEY = re.compile(r"[\x21\x23-\x7e]{1,255}\Z")  # no quotes: they make a string
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?\Z")
 _WAIT = re.compile(r"wait=(\d{1,6})\Z")
 
