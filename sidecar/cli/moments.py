@@ -33,3 +33,8 @@ class Moment(click.ParamType):
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return int(moment.timestamp() * 1_000_000) * 1000
+
+
+def instant(at_ns: int) -> str:
+    """A point in time for people, in UTC: ``2026-07-01T12:00:00Z``."""
+    return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
