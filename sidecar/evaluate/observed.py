@@ -1,13 +1,13 @@
 """What is known of one episode when it is judged: one trace, the receipts, the twins' own record.
 
 Rules
-1. A call of a twin's tool counts only with a receipt's evidence or a twin event behind it; a span
-   alone proves nothing about it.
+1. A call of a twin's tool counts only with the evidence of a receipt; a span alone proves nothing
+   about it.
 2. ``executed`` means forwarded and not answered from a stored key.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -68,7 +68,6 @@ def tool_calls(observed: Observed) -> list[ToolCall]:
     A step counts as often as the gateway was called for it: a retry is a call.
     """
     found = []
-    events = {event.call_id: event for event in observed.events if event.kind != "fault_fired"}
     receipted: dict[str | None, list[Evidence]] = defaultdict(list)
     for item in observed.trace.evidence:
         if item.source == "receipt":
@@ -78,8 +77,8 @@ def tool_calls(observed: Observed) -> list[ToolCall]:
             continue
         if step.step_id in receipted:
             found += [_receipted(step, item, observed) for item in receipted[step.step_id]]
-        elif step.status != "requested_only":
-            found += _unreceipted(step, events, observed)
+        elif step.status != "requested_only" and _name(step) not in observed.tools:
+            found.append(_unreceipted(step))
     return found
 
 
@@ -100,29 +99,24 @@ def _receipted(step: Step, told: Evidence, observed: Observed) -> ToolCall:
     decided = step.decision is not None and step.decision.effect == "require_approval"
     return ToolCall(
         step=step,
-        tool=told.subject or step.tool.name or step.name,
+        tool=told.subject or _name(step),
         arguments=told.data.get("arguments", step.tool.arguments),
         executed=executed,
         approved=decided and executed if receipt is None else receipt.approval_id is not None,
     )
 
 
-def _unreceipted(
-    step: Step, events: Mapping[str, TwinEvent], observed: Observed
-) -> Iterator[ToolCall]:
+def _unreceipted(step: Step) -> ToolCall:
+    """A call of a tool that no twin declares: there only its span tells of it."""
     assert step.tool is not None
-    name = step.tool.name or step.name
-    event = events.get(step.tool.call_id or "")
-    if name in observed.tools and event is None:
-        return
-    yield ToolCall(
+    return ToolCall(
         step=step,
-        tool=name,
+        tool=_name(step),
         arguments=step.tool.arguments,
-        executed=(
-            step.status in ("ok", "error", "unset")
-            if event is None
-            else event.kind in ("answered", "unanswered", "refused")
-        ),
+        executed=step.status in ("ok", "error", "unset"),
         approved=False,
     )
+
+
+def _name(step: Step) -> str:
+    return (step.tool.name if step.tool is not None else None) or step.name

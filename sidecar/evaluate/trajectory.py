@@ -81,7 +81,7 @@ def requires_before(expected: RequiresBefore, observed: Observed) -> Judgement:
 
 def approval_required(expected: ApprovalRequired, observed: Observed) -> Judgement:
     """Each executed matching call used up an approval."""
-    if not observed.receipts and all(one.source != "receipt" for one in observed.trace.evidence):
+    if all(item.name != "gateway" for item in observed.trace.evidence):
         return skipped("there are no gateway receipts to read approvals from")
     found = matching(tool_calls(observed), expected.tool, expected.arguments)
     if not found:

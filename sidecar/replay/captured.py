@@ -105,7 +105,7 @@ def _beginning(trace: AgentTrace, group: TwinGroup, notes: list[str]) -> Beginni
     for name, some in rows.items():
         problems = group.row_problems(name, name, list(some.values()))
         notes += [str(problem) for problem in problems]
-        if not problems:
+        if some and not problems:
             kept[name] = tuple(some.values())
     starts = [step.start_ns for step in trace.steps if step.start_ns]
     return Beginning(rows=kept, flags=flags, now_ns=min(starts, default=None))
@@ -142,8 +142,7 @@ def _observe(
             flags.update(value)
             continue
         seen = rows.setdefault(f"{twin.name}.{one.entity}", {})
-        for row in value:
-            key = world.key_of(one.entity, row)
+        for key, row in [(world.key_of(one.entity, row), row) for row in value]:
             known = seen.get(key) or world.row(one.entity, key) or {}
             seen[key] = {**known, **row}
 

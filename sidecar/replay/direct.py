@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from processors.model.evidence import Evidence
 from processors.model.names import StepStatus
 from processors.model.step import Source, Step, StepError, Tool
 from processors.model.trace import AgentTrace
@@ -61,7 +62,8 @@ def run_direct(
     output = agent(case.request(), call)
     events = tuple(episode.events)
     trace = _trace(case, events, dict(replies), output)
-    evidence = twin_evidence(events, trace, (), group.tools)
+    recorded = tuple(_recorded(event) for event in events if event.kind != "fault_fired")
+    evidence = (*recorded, *twin_evidence(events, trace, (), group.tools))
     trace = judge(structs.replace(trace, evidence=evidence), tools=group.tools, now_ns=2**62)
     observed = Observed(
         trace=trace,
@@ -90,6 +92,22 @@ def _trace(
             if event.kind != "fault_fired"
         ),
         final_output=output if isinstance(output, str) else None,
+    )
+
+
+def _recorded(event: TwinEvent) -> Evidence:
+    """What a receipt would say: what was answered, not what is."""
+    phase = "replayed" if event.kind == "replayed" else "executed"
+    return Evidence(
+        evidence_id=f"event:{event.seq}",
+        source="receipt",
+        name="twin",
+        held=None if event.status is None else event.status < 300,
+        subject=event.tool,
+        step_id=f"twin:{event.call_id}",
+        receipt_id=f"event:{event.seq}",
+        observed_ns=event.at_ns,
+        data={"phase": phase, "status": event.status or 504, "arguments": event.arguments},
     )
 
 
