@@ -1,0 +1,221 @@
+"""``approvals``, ``calls`` and ``audit`` on a store that a real gateway wrote."""
+
+import asyncio
+import base64
+import json
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+from click.testing import CliRunner
+from gateway_rig import MASTER, rig
+
+from sidecar.cli.root import root
+from sidecar.control.http import ControlServer
+from sidecar.errors import SidecarError
+from sidecar.store.sqlite.traces import SqliteTraces, migrate_traces
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A store with a read, a refund, and a refund that waits for approval."""
+    folder = tmp_path_factory.mktemp("ledger") / "data"
+    folder.mkdir()
+    (folder.parent / "data.seal-key").write_text(MASTER.hex())
+
+    async def main():
+        async with rig(folder) as each:
+            await each.ask("GET", "/payments/orders/17")
+            done = await each.refund("17", key="a")
+            asked = await each.refund("17", key="b", amount=500)
+            return done.headers["gateway-receipt"], asked.json["approval"]["id"]
+
+    return folder, *asyncio.run(main())
+
+
+@pytest.fixture
+def store(written, tmp_path, monkeypatch):
+    """A copy of it, to read or to tamper with."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data"
+    shutil.copytree(written[0], folder)
+    shutil.copy(written[0].parent / "data.seal-key", tmp_path)
+    return folder
+
+
+def sidecar(store, *arguments):
+    result = CliRunner().invoke(root, [*arguments, "--store", f"sqlite:///{store}"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def tamper(store, *statements):
+    with closing(sqlite3.connect(store / "ledger.db")) as connection:
+        for each in statements:
+            connection.execute(each)
+        connection.commit()
+
+
+@pytest.mark.requirement("AUD-01")
+@pytest.mark.parametrize(
+    ("statements", "index"),
+    [
+        ((), None),
+        (("UPDATE audit SET body = replace(body, '201', '202') WHERE seq = 4",), 4),
+        (("UPDATE audit SET at_ns = at_ns + 1 WHERE seq = 2",), 2),
+        (("DELETE FROM audit WHERE seq = 3",), 3),
+        (
+            (
+                "UPDATE audit SET seq = -2 WHERE seq = 2",
+                "UPDATE audit SET seq = 2 WHERE seq = 3",
+                "UPDATE audit SET seq = 3 WHERE seq = -2",
+            ),
+            2,
+        ),
+        (("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",), 6),
+        (("DELETE FROM audit",), 1),
+        (("DELETE FROM audit_head",), 1),
+        (("UPDATE audit SET seq = 0 WHERE seq = 1",), 1),
+        (("UPDATE audit_head SET signature = zeroblob(64)",), 6),
+        (("DELETE FROM signing_key",), 2),
+    ],
+)
+def test_verify_names_the_first_bad_entry_and_exits_1(store, statements, index):
+    tamper(store, *statements)
+    code, out = sidecar(store, "audit", "verify", "--output", "json")
+    found = json.loads(out)
+    assert (code, found["good"]) == ((0, True) if index is None else (1, False))
+    assert found["first_bad_index"] == index
+    code, text = sidecar(store, "audit", "verify")
+    assert text.startswith("good: 6 entries" if index is None else f"BAD at entry {index}:")
+
+
+def test_a_pinned_key_replaces_the_stores(store, tmp_path):
+    with closing(sqlite3.connect(store / "ledger.db")) as connection:
+        (public,) = connection.execute("SELECT public FROM signing_key").fetchone()
+    pinned = tmp_path / "key"
+    pinned.write_text(base64.b64encode(public).decode())
+    assert sidecar(store, "audit", "verify", "--public-key", str(pinned))[0] == 0
+    pinned.write_text(base64.b64encode(bytes(32)).decode())
+    assert sidecar(store, "audit", "verify", "--public-key", str(pinned))[0] == 1
+    pinned.write_text("nonsense!")
+    with pytest.raises(SidecarError, match="public key"):
+        sidecar(store, "audit", "verify", "--public-key", str(pinned))
+
+
+def test_verify_without_a_store_is_no_verdict(tmp_path):
+    with pytest.raises(SidecarError, match="no store") as raised:
+        sidecar(tmp_path / "nothing", "audit", "verify")
+    assert raised.value.code == 3
+
+
+def test_export_prints_every_entry_and_the_head(store):
+    code, out = sidecar(store, "audit", "export")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [line.get("seq") for line in lines] == [1, 2, 3, 4, 5, 6, None]
+    assert lines[-1]["head"] == 6
+    kinds = [line["kind"] for line in lines[:-1]]
+    assert kinds == [
+        *("policy_activated", "executed", "authorised", "executed"),
+        *("approval_requested", "refused"),
+    ]
+
+
+@pytest.mark.requirement("RCP-01")
+def test_calls_are_listed_and_shown_with_their_receipts(store, written):
+    code, out = sidecar(store, "calls", "list", "--output", "json")
+    calls = json.loads(out)
+    assert code == 0 and [call["tool"] for call in calls] == [
+        *("issue_refund", "issue_refund"),
+        "get_order",
+    ]
+    done = next(call for call in calls if call["state"] == "completed")
+    code, out = sidecar(store, "calls", "show", done["call_id"], "--output", "json")
+    shown = json.loads(out)
+    assert [each["phase"] for each in shown["receipts"]] == ["authorised", "executed"]
+    assert shown["receipts"][1]["receipt_id"] == written[1]
+    _, text = sidecar(store, "calls", "show", done["call_id"])
+    assert "effect confirmed" in text and "upstream_status: 201" in text
+    _, text = sidecar(store, "calls", "list", "--tool", "get_order")
+    assert len(text.splitlines()) == 1 and "get_order" in text
+    assert sidecar(store, "calls", "list", "--state", "unknown")[1] == "no calls\n"
+    with pytest.raises(SidecarError, match="no call"):
+        sidecar(store, "calls", "show", "nothing")
+
+
+def test_approvals_are_listed_and_shown_as_they_stand(store, written):
+    code, out = sidecar(store, "approvals", "list", "--output", "json", "--status", "pending")
+    (pending,) = json.loads(out)
+    assert code == 0 and pending["approval_id"] == written[2]
+    _, text = sidecar(store, "approvals", "show", written[2])
+    assert "amount = 500" in text and "pending" in text
+    assert sidecar(store, "approvals", "list", "--status", "denied")[1] == "no approvals\n"
+    with pytest.raises(SidecarError, match="no approval"):
+        sidecar(store, "approvals", "show", "nothing")
+
+
+class Live:
+    """A gateway with its control API in a thread of its own, as `sidecar serve` would run it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+
+    async def _serve(self):
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        migrate_traces(self.folder / "traces.db")
+        traces = SqliteTraces(self.folder / "traces.db")
+        async with rig(self.folder) as each:
+            server = ControlServer(each.ledger, traces, each.authenticate, listen="127.0.0.1:0")
+            await server.start()
+            self.url = f"http://127.0.0.1:{server.port}"
+            self.approver = each.credential("approver", name="Ann")
+            self.agent = each.agent
+            asked = await each.refund("17", key="c", amount=600)
+            self.approval_id = asked.json["approval"]["id"]
+            self._ready.set()
+            await self._stop.wait()
+            await server.stop()
+        traces.close()
+
+
+@pytest.mark.requirement("APR-01")
+def test_approve_and_deny_go_to_the_running_sidecar_with_the_approvers_key(
+    store, written, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    with Live(store) as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        decide = ("--reason", "checked", "--key", live.approver)
+        code, out = sidecar(store, "approvals", "approve", live.approval_id, *decide)
+        assert (code, out) == (0, f"{live.approval_id} approved\n")
+        code, out = sidecar(store, "approvals", "deny", written[2], *decide, "--output", "json")
+        assert json.loads(out)["status"] == "denied"
+        with pytest.raises(SidecarError, match="approval_denied"):
+            sidecar(store, "approvals", "approve", written[2], *decide)
+        for key, problem in ((live.agent, "forbidden"), ("nonsense", "unauthenticated")):
+            with pytest.raises(SidecarError, match=problem):
+                sidecar(
+                    store, "approvals", "approve", live.approval_id, "--reason", "x", "--key", key
+                )
+    with pytest.raises(SidecarError, match="does not answer"):
+        sidecar(store, "approvals", "approve", live.approval_id, *decide)
+
+
+def test_deciding_needs_a_key_and_a_reason(store, written):
+    with pytest.raises(SidecarError, match="no key"):
+        sidecar(store, "approvals", "approve", written[2], "--reason", "x")
+    assert sidecar(store, "approvals", "approve", written[2], "--key", "k")[0] != 0
