@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sidecar.otlp.decode import Encoding, Signal, decode
+from sidecar.otlp.errors import Undecodable
 
 _NO_TRACE_ID = bytes(16)
 _NO_SPAN_ID = bytes(8)
@@ -35,7 +36,10 @@ def check(signal: Signal, encoding: Encoding, payload: bytes) -> Checked:
             return _records(ExportLogsServiceRequest.FromString(payload))
         except DecodeError:
             pass  # the decoder repairs what can be repaired, and says what cannot
-    batch = decode(signal, encoding, payload)
+    try:
+        batch = decode(signal, encoding, payload)
+    except (TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise Undecodable(f"not an OTLP request: {error}") from error
     return Checked(len(batch.spans) + len(batch.logs), batch.rejected)
 
 

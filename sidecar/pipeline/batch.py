@@ -10,7 +10,6 @@ Rules
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,6 +23,7 @@ from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.pipeline.build import build
 from sidecar.pipeline.pack import join, unpack
+from sidecar.store.codec import Codec
 from sidecar.store.traces import Digests, PartKind, content_digest
 
 
@@ -62,21 +62,18 @@ class Concluded(Struct, frozen=True, kw_only=True):
     digests: Digests
 
 
-_receipt_encoder = msgspec.msgpack.Encoder()
-_receipt_decoder = msgspec.msgpack.Decoder(ReceiptFact)
+_receipts = Codec(ReceiptFact)
 
 
 def pack_receipt(fact: ReceiptFact) -> bytes:
     """A receipt as the payload of a part."""
-    return _receipt_encoder.encode(fact)
+    return _receipts.encode(fact)
 
 
 def assembled(opened: Opened, *, now_ns: int) -> tuple[AgentTrace, ...]:
     """The traces of an open trace's parts, receipts attached, nothing redacted."""
     batch = join([unpack(payload) for kind, payload in opened.parts if kind == "telemetry"])
-    receipts = [
-        _receipt_decoder.decode(payload) for kind, payload in opened.parts if kind == "receipt"
-    ]
+    receipts = [_receipts.decode(payload) for kind, payload in opened.parts if kind == "receipt"]
     traces = build(batch, project=opened.project, now_ns=now_ns)
     if not traces and receipts:
         traces = (_bare(opened),)

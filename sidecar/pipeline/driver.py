@@ -21,6 +21,7 @@ from sidecar import clock
 from sidecar.errors import StoreUnavailable
 from sidecar.pipeline.batch import Concluded, Opened, Rules, assembled, conclude
 from sidecar.pipeline.config import Config
+from sidecar.pipeline.fault import named
 from sidecar.pipeline.intake import Taken, taken, taken_facts
 from sidecar.store.journal import journal_cursor
 from sidecar.store.ledger import Fact
@@ -106,7 +107,7 @@ class Pipeline:
             return False
         now_ns = clock.now_ns()
         move = CursorMove(name=LEDGER_CURSOR, before=before, after=facts[-1].seq)
-        return await self._store(taken_facts(facts, self._rules, now_ns), move, now_ns)
+        return await self._store(taken_facts(facts, move.name, self._rules, now_ns), move, now_ns)
 
     async def publish_due(self) -> bool:
         """Build and publish what is due; what has probes goes on beside. False when nothing was."""
@@ -119,7 +120,7 @@ class Pipeline:
             if publication is not None:
                 ready.append(publication)
         if ready:
-            await self._ports.open_traces.publish(ready)
+            await self._publish(ready)
         return bool(ready)
 
     async def expire(self) -> bool:
@@ -144,6 +145,20 @@ class Pipeline:
             _log.warning("item_set_aside", source=move.name, reason=reason)
         return True
 
+    async def _publish(self, ready: list[Publication]) -> None:
+        try:
+            await self._ports.open_traces.publish(ready)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            # One of them cannot be stored: it is told apart, and the others are published.
+            if len(ready) == 1:
+                fault = _fault(ready[0].open_id, ready[0].version, error, clock.now_ns())
+                await self._ports.open_traces.publish([fault])
+                return
+            for publication in ready:
+                await self._publish([publication])
+
     def _due(self) -> list[OpenTrace]:
         idle_ns = self._config.idle_ns
         return self._ports.open_traces.due(
@@ -167,7 +182,7 @@ class Pipeline:
         except StoreUnavailable:
             raise
         except Exception as error:
-            return _fault(opened, error, now_ns)
+            return _fault(opened.open_id, opened.version, error, now_ns)
         task = asyncio.create_task(self._probe_and_publish(opened))
         self._probing[opened.open_id] = task
         task.add_done_callback(lambda done: self._probed_done(opened.open_id, done))
@@ -187,8 +202,8 @@ class Pipeline:
             except StoreUnavailable:
                 raise
             except Exception as error:
-                publication = _fault(opened, error, clock.now_ns())
-            await self._ports.open_traces.publish([publication])
+                publication = _fault(opened.open_id, opened.version, error, clock.now_ns())
+            await self._publish([publication])
 
     async def _probed_publication(self, opened: OpenTrace) -> Publication:
         concluded = []
@@ -227,12 +242,12 @@ def _publication(opened: OpenTrace, concluded: Sequence[Concluded], now_ns: int)
     )
 
 
-def _fault(opened: OpenTrace, error: Exception, now_ns: int) -> Publication:
+def _fault(open_id: int, version: int, error: Exception, now_ns: int) -> Publication:
     """A stage that fails on one trace holds up no other; its telemetry stays, for the next part."""
-    reason = f"{type(error).__name__}: {error}"
+    reason = named(error)
     DROPPED.labels("pipeline", "trace_fault").inc()
-    _log.error("trace_not_built", key=opened.key, project=opened.project, reason=reason[:300])
-    return Publication(open_id=opened.open_id, version=opened.version, fault=reason, now_ns=now_ns)
+    _log.error("trace_not_built", open_id=open_id, reason=reason)
+    return Publication(open_id=open_id, version=version, fault=reason, now_ns=now_ns)
 
 
 async def _repeat(step: Callable[[], Awaitable[bool]], stop: asyncio.Event) -> None:

@@ -7,11 +7,11 @@ Rules
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.span import Attributes, Batch, LogRecord, Scope, Span
+from sidecar.store.codec import Codec
 
 _NO_SCOPE = Scope()
 
@@ -23,12 +23,11 @@ class _Packed(Struct, frozen=True, array_like=True):
     logs: list[tuple[int, int, LogRecord]]
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Packed)
+_codec = Codec(_Packed)
 
 
 def pack(batch: Batch) -> bytes:
-    """A batch as bytes (MessagePack)."""
+    """A batch as bytes."""
     resources: dict[int, int] = {}
     scopes: dict[int, int] = {}
     kept_resources: list[Attributes] = []
@@ -46,12 +45,12 @@ def pack(batch: Batch) -> bytes:
 
     spans = [(*places(span), replace(span, resource={}, scope=_NO_SCOPE)) for span in batch.spans]
     logs = [(*places(log), replace(log, resource={}, scope=_NO_SCOPE)) for log in batch.logs]
-    return _encoder.encode(_Packed(kept_resources, kept_scopes, spans, logs))
+    return _codec.encode(_Packed(kept_resources, kept_scopes, spans, logs))
 
 
 def unpack(packed: bytes) -> Batch:
     """The batch of ``pack``."""
-    held = _decoder.decode(packed)
+    held = _codec.decode(packed)
     resources, scopes = held.resources, held.scopes
     return Batch(
         spans=tuple(

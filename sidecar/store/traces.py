@@ -11,12 +11,12 @@ Rules
 import hashlib
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.names import Completeness, OutcomeStatus
 from processors.model.trace import AgentTrace
+from sidecar.store.codec import Codec
 
 PartKind = Literal["telemetry", "receipt"]
 
@@ -134,18 +134,17 @@ class TraceSummary(Struct, frozen=True, kw_only=True):
     published_ns: int
 
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
-_decoder = msgspec.msgpack.Decoder(AgentTrace)
+_codec = Codec(AgentTrace)
 
 
 def encode_trace(trace: AgentTrace, revision: int) -> bytes:
-    """The stored form of a revision (MessagePack)."""
-    return _encoder.encode(replace(trace, revision=revision))
+    """The stored form of a revision."""
+    return _codec.encode(replace(trace, revision=revision))
 
 
 def decode_trace(encoded: bytes) -> AgentTrace:
     """The trace of a stored form."""
-    return _decoder.decode(encoded)
+    return _codec.decode(encoded)
 
 
 def content_digest(trace: AgentTrace) -> str:
@@ -164,11 +163,16 @@ def summarise(trace: AgentTrace, *, revision: int, published_ns: int) -> TraceSu
         revision=revision,
         service=trace.service.name,
         version=trace.service.version,
-        started_ns=min(starts, default=0),
-        ended_ns=max(ends, default=0),
+        started_ns=_storable(min(starts, default=0)),
+        ended_ns=_storable(max(ends, default=0)),
         steps=len(trace.steps),
         completeness=trace.completeness,
         outcome=trace.outcome.status,
         contradictions=tuple(item.code for item in trace.outcome.contradictions),
         published_ns=published_ns,
     )
+
+
+def _storable(time_ns: int) -> int:
+    """An emitter may send any number for a time; a column holds 63 bits."""
+    return min(max(time_ns, 0), 2**63 - 1)
