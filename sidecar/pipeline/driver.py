@@ -175,6 +175,8 @@ class Pipeline:
         now_ns = clock.now_ns()
         try:
             traces = self._assembled(opened, now_ns)
+            if not traces:
+                return _nothing(opened, now_ns)
             if not any(self._ports.probed(trace) for trace in traces):
                 return _publication(
                     opened, [self._concluded(t, (), now_ns) for t in traces], now_ns
@@ -239,6 +241,14 @@ def _publication(opened: OpenTrace, concluded: Sequence[Concluded], now_ns: int)
         traces=tuple(item.trace for item in concluded),
         digests=tuple(item.digests for item in concluded),
         now_ns=now_ns,
+    )
+
+
+def _nothing(opened: OpenTrace, now_ns: int) -> Publication:
+    """Telemetry that is no agent's (or not yet): kept with its mark until it expires."""
+    DROPPED.labels("pipeline", "no_step").inc()
+    return Publication(
+        open_id=opened.open_id, version=opened.version, fault="no_step", now_ns=now_ns
     )
 
 

@@ -271,6 +271,15 @@ def test_a_record_no_stage_can_take_is_set_aside_with_its_reason_and_without_its
     assert seq == 2 and reason.startswith("Undecodable in ")
 
 
+def test_telemetry_of_no_agent_is_marked_and_not_tried_again(ingest):
+    log = {"timeUnixNano": "5", "body": {"stringValue": "GET / 200"}}
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]}
+    ingest.send(json.dumps(body).encode(), signal="logs", encoding="json")
+    ingest.settle(lambda: faults(ingest))
+    assert faults(ingest) == [("log:", "no_step")]
+    assert not rows(ingest, UNPUBLISHED)
+
+
 def test_late_telemetry_after_expiry_keeps_what_was_published(make_ingest):
     ingest = make_ingest()
     ingest.content_ns = 1
