@@ -170,7 +170,8 @@ def _is_failure(one: CaseResult) -> bool:
 
 
 def _failure(one: CaseResult) -> Failure:
-    first = one.failed[0] if one.failed else None
+    # Where nothing was concluded, why not is what matters.
+    first = one.failed[0] if one.failed and not one.reasons else None
     return Failure(
         case=one.case,
         case_class=one.case_class,
