@@ -10,7 +10,7 @@ from sidecar import clock
 HELP = "A time (2026-07-01T12:00:00Z) or how long ago (30m, 24h, 7d)."
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[int]):
     """Nanoseconds since the Unix epoch; a time without a zone is UTC."""
 
     name = "time"
