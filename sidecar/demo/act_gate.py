@@ -18,11 +18,11 @@ from processors.model.verdict import Failure, Verdict
 from sidecar.demo import prompts
 from sidecar.demo.check import Act, Check, Ids
 from sidecar.demo.errand import command
-from sidecar.demo.processes import python
+from sidecar.demo.processes import Service, python
 from sidecar.demo.stage import Stage
 from sidecar.errors import SidecarError
 
-GATE_SECONDS = 180.0
+GATE_SECONDS = 300.0
 _EXIT_CODES = {"PASS": 0, "WARN": 0, "BLOCK": 1}
 
 
@@ -44,7 +44,11 @@ EXPECTED = {
 def play(stage: Stage, candidate: str) -> Act:
     """The gate on ``candidate`` against the baseline."""
     verdict, code = judge(
-        stage, f"gate-{candidate}", [str(stage.files / "suite.yaml")], candidate=candidate
+        stage,
+        f"gate-{candidate}",
+        [str(stage.files / "suite.yaml")],
+        candidate=candidate,
+        baseline=prompts.BASELINE,
     )
     return Act(
         name=f"gate_{candidate}",
@@ -54,19 +58,11 @@ def play(stage: Stage, candidate: str) -> Act:
     )
 
 
-def judge(stage: Stage, name: str, what: list[str], *, candidate: str) -> tuple[Verdict, int]:
-    """Run ``sidecar replay`` and read its verdict and exit code. Raises SidecarError without
-    one.
-    """
-    child = stage.run(
-        name,
-        python(
-            *("sidecar", "replay", *what),
-            *("--baseline", reference(stage, prompts.BASELINE)),
-            *("--candidate", reference(stage, candidate)),
-            *("--config", str(stage.config_file), "--output", "json"),
-        ),
-    )
+def judge(
+    stage: Stage, name: str, what: list[str], *, candidate: str, baseline: str | None
+) -> tuple[Verdict, int]:
+    """Run ``sidecar replay``; its verdict and exit code. Raises SidecarError without a verdict."""
+    child = start(stage, name, what, candidate=candidate, baseline=baseline)
     code, output = child.finish(seconds=GATE_SECONDS)
     try:
         return msgspec.json.decode(output.encode(), type=Verdict), code
@@ -75,6 +71,17 @@ def judge(stage: Stage, name: str, what: list[str], *, candidate: str) -> tuple[
             f"`sidecar replay` gave no verdict and exit code {code}: {child.last_words()}",
             where=str(stage.files / f"{name}.log"),
         ) from None
+
+
+def start(
+    stage: Stage, name: str, what: list[str], *, candidate: str, baseline: str | None
+) -> Service:
+    """Start ``sidecar replay``; without ``baseline`` the recorded behaviour is it."""
+    words = ["sidecar", "replay", *what, "--candidate", reference(stage, candidate)]
+    if baseline is not None:
+        words += ["--baseline", reference(stage, baseline)]
+    words += ["--config", str(stage.config_file), "--output", "json"]
+    return stage.run(name, python(*words))
 
 
 def reference(stage: Stage, version: str) -> str:
@@ -91,7 +98,7 @@ def lines(failures: tuple[Failure, ...]) -> Iterator[str]:
 
 def _story(verdict: Verdict, candidate: str) -> Iterator[str]:
     total = sum(verdict.counts.values())
-    yield f"{total} scenarios, each run twice on both sides: {candidate}, {prompts.BASELINE}."
+    yield f"{total} scenarios, each run twice with {candidate} and twice with {prompts.BASELINE}."
     yield f"Verdict: {verdict.status} (exit code {verdict.exit_code})."
     yield from lines(verdict.failures)
     for finding in verdict.findings:

@@ -25,7 +25,7 @@ from openai import OpenAI, OpenAIError
 from opentelemetry import trace
 
 from sidecar.demo import agent_telemetry, prompts
-from sidecar.demo.model_server import MODEL
+from sidecar.demo.script import MODEL
 from sidecar.demo.tool_client import Settings, ToolClient
 from sidecar.demo.toolbox import BY_NAME, TOOLS
 

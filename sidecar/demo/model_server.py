@@ -23,8 +23,6 @@ from sidecar import clock
 from sidecar.demo import script
 from sidecar.demo.listening import serve
 
-MODEL = "scripted-1"
-
 
 class _Refused(Exception):
     """OpenAI-shaped refusal."""
@@ -92,7 +90,7 @@ def _checked(raw: bytes) -> dict[str, Any]:
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
         raise _Refused(400, "invalid_request_error", "messages must be a list of objects")
-    if body.get("model") != MODEL:
+    if body.get("model") != script.MODEL:
         raise _Refused(404, "invalid_request_error", f"there is no model {body.get('model')!r}")
     if body.get("stream"):
         raise _Refused(400, "invalid_request_error", "this server does not stream")

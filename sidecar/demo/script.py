@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+MODEL = "scripted-1"
 _ORDER_ID = re.compile(r"\bORD-\d+\b")
 _AMOUNT = re.compile(r"(?:EUR|€)\s*(\d+(?:\.\d\d)?)|(\d+(?:\.\d\d)?)\s*(?:EUR|€|euros?)\b", re.I)
 _REFUND = re.compile(r"\brefund|\bmoney back|\bsend it back", re.I)

@@ -77,6 +77,14 @@ def test_the_shop_s_own_database_agrees_with_what_was_said(ran):
     assert refunds == {"ORD-1001": 1, "ORD-1002": 1, "ORD-1003": 1}
 
 
+@pytest.mark.requirement("DEM-01")
+def test_captured_traffic_judges_the_candidate_by_what_was_recorded(ran):
+    said = "\n".join(ran.act("captured")["story"])
+    assert "5 requests of this run" in said
+    assert "Verdict on 1.3.0: BLOCK" in said
+    assert "(regressed): issue_refund was executed" in said
+
+
 def test_the_ids_of_the_record_resolve_from_the_data_folder_alone(ran):
     kinds = {"trace": "traces", "calls": "calls", "approvals": "approvals", "gate": "verdicts"}
     for word, kind in kinds.items():

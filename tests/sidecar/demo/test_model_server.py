@@ -7,7 +7,7 @@ import openai
 import pytest
 from aiohttp import web
 
-from sidecar.demo import model_server, prompts
+from sidecar.demo import model_server, prompts, script
 from sidecar.demo.toolbox import TOOLS
 
 OFFERED = [tool.for_model() for tool in TOOLS]
@@ -37,7 +37,7 @@ def messages(text):
 
 async def complete(client, text="Refund ORD-1", **more):
     return await client.chat.completions.create(
-        **{"model": model_server.MODEL, "messages": messages(text), "tools": OFFERED, **more}
+        **{"model": script.MODEL, "messages": messages(text), "tools": OFFERED, **more}
     )
 
 
