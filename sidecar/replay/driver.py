@@ -80,7 +80,7 @@ async def replay(
     stage = Stage(plan.group, ports, plan.project)
     try:
         await stage.start()
-        company = _Company(plan, stage, concurrency or len(os.sched_getaffinity(0)), progress)
+        company = _Company(plan, stage, concurrency or os.cpu_count() or 1, progress)
         runs = await company.run(_jobs(plan))
     finally:
         await stage.stop()

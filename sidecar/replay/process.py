@@ -22,6 +22,7 @@ from sidecar.replay.record import AgentExit, Ending
 
 OUTPUT_BYTES_MAX = 4 * 1024**2
 STDERR_BYTES_KEPT = 8 * 1024
+_CLOSING_SECONDS = 2.0
 
 
 class Launch(Struct, frozen=True, kw_only=True):
@@ -52,12 +53,13 @@ async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
         stdin.write(msgspec.json.encode(request) + b"\n")
         stdin.close()  # after what was written is flushed
         done, _ = await asyncio.wait({running.stopped}, timeout=launch.deadline_s)
-    finally:
-        # The group outlives its leader, and what it holds open would keep the pipes from ending.
         _kill_group(transport.get_pid())
-    await running.closed
-    transport.close()
-    return running.exit(in_time=bool(done), code=transport.get_returncode())
+        # What left the group may hold the pipes for ever; what it says there is not waited for.
+        await asyncio.wait({running.closed}, timeout=_CLOSING_SECONDS)
+        return running.exit(in_time=bool(done), code=transport.get_returncode())
+    finally:
+        _kill_group(transport.get_pid())
+        transport.close()
 
 
 class _Running(asyncio.SubprocessProtocol):

@@ -29,14 +29,17 @@ class Strike(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
 
 
-def named(faults: Sequence[Fault]) -> tuple[Fault, ...]:
-    """The rules with ids: ``<fault>:<tool>``, with ``#2`` and so on for repetitions in order."""
+def named(faults: Sequence[Fault], *, prefix: str = "") -> tuple[Fault, ...]:
+    """The rules with ids: ``<fault>:<tool>``, with ``#2`` and so on for repetitions in order.
+
+    ``prefix`` keeps a twin's own rules apart from a scenario's.
+    """
     seen: Counter[str] = Counter()
     result = []
     for fault in faults:
         name = fault.id
         if not name:
-            plain = f"{fault.fault}:{fault.tool}"
+            plain = f"{prefix}{fault.fault}:{fault.tool}"
             seen[plain] += 1
             name = plain if seen[plain] == 1 else f"{plain}#{seen[plain]}"
         result.append(structs.replace(fault, id=name))

@@ -152,7 +152,7 @@ def suite_problems(suite: Suite, group: TwinGroup) -> list[Problem]:
         seen.add(scenario.id)
         found += _scenario_problems(path, scenario, group)
     found += _approval_problems("defaults.approvals", suite.defaults.approvals, group)
-    return found
+    return found + _voters(suite)
 
 
 def _head_problems(suite: Suite) -> Iterator[Problem]:
@@ -215,6 +215,21 @@ def _approval_problems(
     for index, rule in enumerate(rules):
         if rule.tool != "*" and rule.tool not in group.tools:
             yield Problem(f"{path}.{index}.tool", f"there is no tool {rule.tool!r}")
+
+
+def _voters(suite: Suite) -> list[Problem]:
+    """Approvers who are the agent itself: nobody approves their own calls."""
+    agent = (suite.agent or suite.suite).casefold()
+    lists = [("defaults.approvals", suite.defaults.approvals)]
+    for index, scenario in enumerate(suite.scenarios):
+        if scenario.approvals is not UNSET:
+            lists.append((f"scenarios.{index}.approvals", scenario.approvals))
+    return [
+        Problem(f"{path}.{index}.by", f"{rule.by!r} is the agent's own name; it cannot approve")
+        for path, rules in lists
+        for index, rule in enumerate(rules)
+        if rule.by.casefold() == agent
+    ]
 
 
 def _case(suite: Suite, scenario: Scenario) -> Case:

@@ -69,7 +69,7 @@ class Twin:
             tool.name: self._compiled(f"tools.{index}", tool)
             for index, tool in enumerate(declaration.tools)
         }
-        self.faults = named(declaration.faults)
+        self.faults = named(declaration.faults, prefix=f"{declaration.twin}/")
         self._check_rows()
 
     @property

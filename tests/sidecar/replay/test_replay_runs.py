@@ -4,6 +4,7 @@ judgement.
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -349,6 +350,19 @@ def test_the_whole_process_group_is_killed_and_its_pipes_do_not_hold_the_run():
     ended = asyncio.run(run_agent(launch(code), {}))
     assert ended.ending == "completed"
     assert ends(int(ended.output))
+
+
+def test_what_left_the_group_does_not_hold_the_run():
+    code = (
+        "import os, subprocess, sys\n"
+        "code = 'import time; time.sleep(30)'\n"
+        "child = subprocess.Popen([sys.executable, '-c', code], start_new_session=True)\n"
+        "print(child.pid)\n"
+    )
+    started = time.monotonic()
+    ended = asyncio.run(run_agent(launch(code), {}))
+    assert ended.ending == "completed" and time.monotonic() - started < 20
+    os.kill(int(ended.output), signal.SIGKILL)
 
 
 def ends(pid, *, deadline_s=10.0):

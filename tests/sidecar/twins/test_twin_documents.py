@@ -124,6 +124,12 @@ def test_a_file_of_no_use_is_refused_in_words(text, wanted):
         convert(read(text, name="suite.yaml"), Suite)
 
 
+def test_an_agent_cannot_be_its_own_approver(tmp_path):
+    approvals = "defaults: {approvals: [{decision: approve, by: Cancel}]}\nscenarios:"
+    text = problems(tmp_path, suite=SUITE.replace("scenarios:", approvals))
+    assert "suite.yaml:4: defaults.approvals.0.by 'Cancel' is the agent's own name" in text
+
+
 def test_a_schema_file_is_part_of_the_digest(tmp_path):
     twin = TWIN.replace("schema: {type", "schema: {file: order.json}\n    #")
     (tmp_path / "order.json").write_text('{"type": "object"}')

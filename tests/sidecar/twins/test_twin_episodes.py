@@ -276,6 +276,16 @@ def test_probability_zero_is_byte_for_byte_no_rule_and_rules_do_not_shift_each_o
     assert [e.number for e in runs[0].events if e.kind == "fault_fired"] == expected
 
 
+def test_a_twins_own_rules_and_a_scenarios_draw_apart():
+    document = read(TEXT + "faults: [{fault: http_429, tool: '*'}]\n", name="twin.yaml")
+    twin = Twin(convert(document, Declaration))
+    rules = (fault("http_429", tool="*", call_number=2),)
+    run = Episode(twin, World(twin.declaration), Setting(faults=rules))
+    replies = [refund(run, key=str(number)).status for number in range(2)]
+    fired = [event.rule for event in run.events if event.kind == "fault_fired"]
+    assert replies == [429, 429] and fired == ["shop/http_429:*", "http_429:*"]
+
+
 def test_draws_are_spread_evenly():
     drawn = [draw(3, "r", "t", number) for number in range(2000)]
     assert 900 < sum(value < 0.5 for value in drawn) < 1100
