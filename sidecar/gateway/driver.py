@@ -3,7 +3,8 @@
 **Rules**
 1. A call runs on to its end whatever its caller does; ``stop`` waits for the calls on their way.
 2. A failing port is an event, never an exception of the call: a store is StoreFailed, policy is a
-   denial, an upstream that fails in an unknown way may have been reached.
+   denial, an upstream that fails in an unknown way may have been reached. A fault of our own is a
+   refusal: ``outcome_unknown`` once the call may have been sent, else ``fail_closed``.
 3. Nothing is decided here but that; the rules of a call are ``call``'s.
 """
 
@@ -30,7 +31,9 @@ from sidecar.gateway.problem import Refused
 from sidecar.gateway.recovery.driver import reconcile_unresolved, take_orphans
 from sidecar.gateway.request import ToolReply
 from sidecar.store.ports import GatewayLedger
-from sidecar.telemetry import CALL_SECONDS, CALLS
+from sidecar.telemetry import CALL_SECONDS, CALLS, log
+
+_LOG = log("gateway")
 
 
 class Gateway:
@@ -134,20 +137,26 @@ class Gateway:
 
     async def _call(self, request: ToolRequest, principal: Principal) -> ToolReply:
         started_ns = clock.monotonic_ns()
-        performer, machine = self._open(request, principal), Call()
-        reply: ToolReply | None = None
+        performer = self._open(request, principal)
+        try:
+            reply = await self._run(performer)
+        except Exception as error:
+            _LOG.exception("call failed", call_id=performer.call.call_id, why=repr(error))
+            reply = response.refused(performer.own_fault(), "", "")
+        self._count(performer, reply, clock.monotonic_ns() - started_ns)
+        return reply
+
+    async def _run(self, performer: Performer) -> ToolReply:
+        machine = Call()
         waiting = deque(machine.handle(performer.first))
         while waiting:
             command = waiting.popleft()
             if isinstance(command, Reply):
-                reply = performer.reply(command)
-                break
+                return performer.reply(command)
             event = await performer.perform(command)
             if event is not None:
                 waiting.extend(machine.handle(event))
-        assert reply is not None, f"{machine} ended without a reply"
-        self._count(performer, reply, clock.monotonic_ns() - started_ns)
-        return reply
+        raise AssertionError(f"{machine} ended without a reply")
 
     def _open(self, request: ToolRequest, principal: Principal) -> Performer:
         desk, call_id, now_ns = self._open_desk, self._new_id(), self._now_ns()

@@ -206,6 +206,7 @@ def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web
     bodiless = request.method == "HEAD" or reply.status in _BODILESS
     answer = web.Response(status=reply.status, body=b"" if bodiless else reply.body)
     answer.headers.popall("Content-Type", None)
+    answer.headers["Server"] = "sidecar"
     for name, value in reply.headers:
         answer.headers.add(name, value)
     if request.method == "HEAD":

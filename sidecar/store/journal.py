@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Signal = Literal["traces", "logs"]
+Signal = Literal["traces", "logs", "metrics"]
 Encoding = Literal["protobuf", "json"]
 
 

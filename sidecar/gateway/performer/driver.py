@@ -23,12 +23,14 @@ from sidecar.gateway import commands, events, receipt, response
 from sidecar.gateway.action import Prepared
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.hold import holds
-from sidecar.gateway.idempotency import scope_of, upstream_key
+from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
 from sidecar.gateway.opening import Opening
+from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.performer import client as sending
 from sidecar.gateway.policy.document import Situation, document
 from sidecar.gateway.policy.limits import exceeded
 from sidecar.gateway.policy.result import denied
+from sidecar.gateway.problem import Refusal
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.upstream import UpstreamReply
@@ -78,6 +80,7 @@ class Performer:
         self._answer: UpstreamReply | None = None
         self._holds: HoldState = "held"
         self._receipt: Receipt | None = None
+        self._possible = False
 
     @property
     def decided(self) -> str:
@@ -91,6 +94,12 @@ class Performer:
         except (StoreUnavailable, SealBroken) as error:
             _LOG.error("ledger failed", command=type(command).__name__, why=str(error))
             return events.StoreFailed()
+
+    def own_fault(self) -> Refusal:
+        """What to say when this program failed: whether an effect is possible is known."""
+        if self._possible:
+            return outcome_unknown("the gateway failed on the way")
+        return store_failed()
 
     def reply(self, command: commands.Reply) -> ToolReply:
         """The answer for the agent."""
@@ -117,6 +126,7 @@ class Performer:
             case commands.CommitIntent():
                 return await self._commit(command)
             case commands.MarkSent(claim=claim):
+                self._possible = True
                 held = await self._ledger.mark_sent(claim, self._desk.now_ns())
                 return events.SentMarked(held=held)
             case commands.Forward():

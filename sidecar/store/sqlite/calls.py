@@ -67,7 +67,8 @@ def write(
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (call_id) DO UPDATE SET phase = excluded.phase, status = excluded.status,"
         " effect = excluded.effect, decision_effect = excluded.decision_effect,"
-        " code = excluded.code, finished_at_ns = excluded.finished_at_ns",
+        " code = excluded.code, approval_id = excluded.approval_id,"
+        " finished_at_ns = excluded.finished_at_ns",
         (
             *(call.call_id, call.project, call.principal, call.tool, call.class_, receipt.phase),
             *(receipt.status, receipt.effect, receipt.decision_effect, receipt.code),

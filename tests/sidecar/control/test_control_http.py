@@ -105,22 +105,22 @@ def test_the_same_person_does_not_approve_their_agents_call(tmp_path):
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ({}, "vote_malformed"),
-        ({"reason": "  "}, "reason_required"),
-        ({"reason": "x" * 1001}, "reason_required"),
-        ({"reason": 5}, "vote_malformed"),
-        ({"reason": "x", "force": True}, "vote_malformed"),
-        ([], "vote_malformed"),
-    ],
+BAD_VOTES = (
+    ({}, "vote_malformed"),
+    ({"reason": "  "}, "reason_required"),
+    ({"reason": "x" * 1001}, "reason_required"),
+    ({"reason": 5}, "vote_malformed"),
+    ({"reason": "x", "force": True}, "vote_malformed"),
+    ([], "vote_malformed"),
 )
-def test_a_vote_needs_a_reason(tmp_path, body, code):
+
+
+def test_a_vote_needs_a_reason(tmp_path):
     async def scenario(each):
         path = f"/v1/approvals/{await pending(each)}/approve"
-        status, problem = await each.control("POST", path, credential=each.approver, json=body)
-        assert (status, problem["code"]) == (400, code)
+        for body, code in BAD_VOTES:
+            status, problem = await each.control("POST", path, credential=each.approver, json=body)
+            assert (status, problem["code"]) == (400, code), body
 
     run(tmp_path, scenario)
 

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
-from gateway_rig import rig
+from gateway_rig import AllowAll, rig
 from msgspec import structs
 
 from sidecar.gateway.policy.files import load_bundle
@@ -188,7 +188,7 @@ def test_a_write_that_fails_is_503_before_and_409_after_sending(
         assert "gateway-receipt" not in reply.headers or name == "mark_sent"
         assert each.shop.effects("17") == effects
 
-    run(tmp_path, scenario, wrap=wrap)
+    run(tmp_path, scenario, wrap=wrap, policy=AllowAll())
 
 
 @pytest.mark.requirement("GW-04")
@@ -200,3 +200,25 @@ def test_an_upstream_that_hangs_drops_or_is_not_there(tmp_path):
         assert await one_of_each(each, "gone", "g") == [(502, "upstream_unreachable")] * 3
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("GW-04")
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("commit_intent", (503, "fail_closed")), ("record", (409, "outcome_unknown"))],
+)
+def test_a_fault_of_our_own_is_a_refusal_too(tmp_path, name, answer):
+    class Faulty(FailingLedger):
+        def __getattr__(self, wanted):
+            if wanted != name:
+                return getattr(self._ledger, wanted)
+            raise ZeroDivisionError
+
+    def wrap(ports):
+        return structs.replace(ports, ledger=Faulty(ports.ledger, name))
+
+    async def scenario(each):
+        reply = await each.refund("17", key="a")
+        assert (reply.status, reply.json["code"]) == answer
+
+    run(tmp_path, scenario, wrap=wrap, policy=AllowAll())

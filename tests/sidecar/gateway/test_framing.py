@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from gateway_rig import rig
+from gateway_rig import AllowAll, rig
 
 BODY = b'{"amount": 20, "currency": "EUR"}'
 TARGET = "/payments/orders/17/refunds"
@@ -61,7 +61,7 @@ CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 
 def run(folder, scenario, **options):
     async def main():
-        async with rig(folder, **options) as each:
+        async with rig(folder, policy=AllowAll(), **options) as each:
             return await scenario(each)
 
     return asyncio.run(main())
@@ -150,11 +150,11 @@ def test_only_one_spelling_of_a_target_reaches_a_tool(tmp_path):
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("host", ["a/?x=", "a@b", "a b", "", "[::1", "a:99999999"])
-def test_a_host_that_is_none_is_refused(tmp_path, host):
+def test_a_host_that_is_none_is_refused(tmp_path):
     async def scenario(each):
-        data = head_of(each, f"Host: {host}", LENGTH, host=False) + BODY
-        assert status(await exchange(each.server.port, data)) == 400
+        for host in ("a/?x=", "a@b", "a b", "", "[::1", "a:99999999"):
+            data = head_of(each, f"Host: {host}", LENGTH, host=False) + BODY
+            assert status(await exchange(each.server.port, data)) == 400, host
         assert each.shop.requests == 0
 
     run(tmp_path, scenario)
@@ -215,7 +215,7 @@ def test_a_body_that_does_not_come_whole_reaches_no_tool(tmp_path):
 def test_an_answer_keeps_its_own_headers_and_gets_ours(tmp_path):
     async def scenario(each):
         reply = await each.ask("GET", "/payments/orders/17")
-        assert "server" not in reply.headers or "aiohttp" in reply.headers["server"].lower()
+        assert reply.headers["server"] == "sidecar"
         assert reply.headers["content-type"].startswith("application/json")
         assert len(reply.headers["gateway-receipt"]) == 32
         large = await each.ask("GET", "/payments/orders/slow")
