@@ -29,7 +29,7 @@ _ROLES = {
     "function": "tool",
 }
 _TEXTS = {"text", "input_text", "output_text", "refusal"}
-_CALLS = {"tool_call", "tool_use", "function_call", "toolUse", "mcp_call"}
+_CALLS = {"tool_call", "tool_use", "function_call", "toolUse", "tool-call"}
 _RESPONSES = {
     *(
         "tool_call_response",
@@ -37,11 +37,19 @@ _RESPONSES = {
         "function_call_output",
         "toolResult",
         "function_response",
+        "tool-result",
     ),
 }
 _SERVER_CALLS = {"server_tool_call", "server_tool_use"}
-_SERVER_RESPONSES = {"server_tool_call_response"}
+_SERVER_RESPONSES = {"server_tool_call_response", "mcp_tool_result"}
+# Items of OpenAI Responses that OpenAI carried out itself: call and answer in one.
+_SERVER_ITEMS = {
+    *("mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"),
+    *("image_generation_call",),
+}
 _REASONING = {"reasoning", "thinking", "redacted_thinking"}
+_ITEMS = _CALLS | _RESPONSES | _REASONING | _SERVER_CALLS | _SERVER_RESPONSES | _SERVER_ITEMS
+_OUTPUTS = {"text", "json", "error-text", "error-json", "content", "execution-denied"}
 Node = dict[str, Any]
 
 
@@ -159,16 +167,26 @@ def _unwrapped(item: Node) -> tuple[Node, str | None]:
 def _body(item: Node) -> tuple[Part, ...] | None:
     """All parts of a message object, or None when it is no message."""
     if isinstance(item.get("parts"), list):
-        found = parts(item["parts"])
-        return (*found, *_calls(item)) if "tool_calls" in item else found
+        return _body_of_parts(item)
     kind = _text(item.get("type"))
-    if kind in _CALLS | _RESPONSES | _REASONING and "role" not in item:
+    if kind in _ITEMS and "role" not in item:
         return _blocks(item)
     if "tool_call_id" in item and item.get("tool_call_id"):
         return (_response(item),)
     if not item.keys() & {"role", "content", "tool_calls", "function_call", "text"}:
         return None
     return (*parts(item.get("content", item.get("text"))), *_calls(item))
+
+
+def _body_of_parts(item: Node) -> tuple[Part, ...]:
+    """The parts, with what LiteLLM leaves beside them: calls asked for, the id a text answers."""
+    found = parts(item["parts"])
+    if "tool_calls" in item:
+        return (*found, *_calls(item))
+    if item.get("tool_call_id") and not any(part.type == "tool_call_response" for part in found):
+        text = "".join(part.content for part in found if isinstance(part.content, str))
+        return (_response({**item, "content": text}),)
+    return found
 
 
 def _calls(item: Node) -> tuple[Part, ...]:
@@ -183,31 +201,24 @@ def _blocks(item: Any) -> tuple[Part, ...]:
     if not isinstance(item, dict):
         return (Part(type="text", content=item if isinstance(item, str) else str(item)),)
     kind = _text(item.get("type")) or _bedrock_kind(item)
+    if kind in _SERVER_ITEMS:
+        return _served(item, kind)
     inner = item.get(kind) if kind in ("toolUse", "toolResult") else item
     node = inner if isinstance(inner, dict) else item
     if kind in _TEXTS:
         return (Part(type="text", content=_present(node, "content", "text", "refusal")),)
     if kind in _CALLS:
-        return (call_part(node),)
+        return (
+            (call_part(node),)
+            if node.get("providerExecuted") is not True
+            else (_served_call(node),)
+        )
     if kind in _RESPONSES:
         return (_response(node),)
     if kind in _SERVER_CALLS:
-        return (
-            Part(
-                type="server_tool_call",
-                id=_id(node, "id"),
-                name=_text(node.get("name")),
-                content=node.get("server_tool_call", node.get("input")),
-            ),
-        )
-    if kind in _SERVER_RESPONSES:
-        return (
-            Part(
-                type="server_tool_call_response",
-                id=_id(node, "id"),
-                content=node.get("server_tool_call_response"),
-            ),
-        )
+        return (_served_call(node),)
+    if kind in _SERVER_RESPONSES or (kind and kind.endswith("_tool_result")):
+        return (_served_answer(node),)
     if kind in _REASONING:
         return (
             Part(
@@ -215,6 +226,33 @@ def _blocks(item: Any) -> tuple[Part, ...]:
             ),
         )
     return (Part(type="generic", content=item),)
+
+
+def _served_call(node: Node) -> Part:
+    """A tool call that the provider carries out itself."""
+    call = call_part(node)
+    content = node.get("server_tool_call", call.content)
+    return Part(type="server_tool_call", id=call.id, name=call.name, content=content)
+
+
+def _served_answer(node: Node) -> Part:
+    content = node.get("server_tool_call_response", node.get("content"))
+    return Part(
+        type="server_tool_call_response", id=_id(node, "id", "tool_use_id"), content=content
+    )
+
+
+def _served(item: Node, kind: str) -> tuple[Part, ...]:
+    """Call and answer of one Responses item; the tool is its own name or the kind of the item."""
+    tool, call_id = _text(item.get("name")) or kind.removesuffix("_call"), _id(item, "id")
+    asked = _present(item, "arguments", "action", "queries", "code")
+    given = _present(item, "output", "error", "results", "outputs", "result")
+    call = Part(type="server_tool_call", id=call_id, name=tool, content=asked)
+    if given is None and item.get("status") != "completed":
+        return (call,)
+    failed = item.get("error") is not None
+    answer = Part(type="server_tool_call_response", id=call_id, content=given, failed=failed)
+    return (call, answer)
 
 
 def _bedrock_kind(item: Node) -> str | None:
@@ -226,14 +264,36 @@ def _bedrock_kind(item: Node) -> str | None:
 
 
 def _response(node: Node) -> Part:
+    ids = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
+    content = only_block(_present(node, "response", "result", "output", "content"))
+    content, failed = _vercel_output(content)
     return Part(
         type="tool_call_response",
-        id=_id(node, "id", "tool_call_id", "tool_use_id", "toolUseId", "call_id")
-        if "tool_call_id" not in node
-        else _id(node, "tool_call_id"),
-        name=_text(node.get("name")),
-        content=only_block(_present(node, "response", "result", "output", "content")),
+        id=_id(node, *ids) if "tool_call_id" not in node else _id(node, "tool_call_id"),
+        name=_text(node.get("name") or node.get("toolName")),
+        content=content,
+        failed=failed or _says_failed(node),
     )
+
+
+def _says_failed(node: Node) -> bool:
+    """Anthropic's, LangChain's, Bedrock's and Vercel's way of saying that a tool failed."""
+    return (
+        node.get("is_error") is True
+        or node.get("isError") is True
+        or node.get("status") in ("error", "failed")
+    )
+
+
+def _vercel_output(content: Any) -> tuple[Any, bool]:
+    """What a tool output of the AI SDK (5 and newer) holds, and whether it is an error."""
+    if not isinstance(content, dict) or content.get("type") not in _OUTPUTS:
+        return content, False
+    if content["type"] == "execution-denied" and content.keys() <= {"type", "reason"}:
+        return {"denied": True, "reason": content.get("reason")}, False
+    if content.keys() != {"type", "value"}:
+        return content, False
+    return only_block(content["value"]), content["type"].startswith("error-")
 
 
 def only_block(content: Any) -> Any:

@@ -56,13 +56,14 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One part of a message; ``type`` is text, tool_call, tool_call_response, reasoning or generic.
 
     For a tool_call: ``id``, ``name``, ``content`` = arguments. For a tool_call_response: ``id``,
-    ``content`` = response.
+    ``content`` = response, ``failed`` where the message itself says that the call did.
     """
 
     type: str
     content: Any = None
     id: str | None = None
     name: str | None = None
+    failed: bool = False
 
 
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,9 +4,9 @@ Rules
 1. Every span gives a fragment; one that no dialect knows is kind ``other``. Nothing is dropped
    here.
 2. The kind is that of the strongest evidence (``rank``); at equal rank the earlier dialect's.
-3. A field comes from the first dialect that says it: newest conventions, their legacy,
-   OpenInference, OpenLLMetry. A tool's content comes first from the dialect that unwraps its
-   framework's dumps.
+3. A field comes from the first dialect that says it, in the order of ``_DIALECTS``: who writes the
+   conventions' keys in a way of its own, the newest conventions, their legacy, all others. A tool's
+   content comes first from the dialect that unwraps its framework's dumps.
 4. Inbound ``agenttwin.*`` other than ``agenttwin.claim.*`` is removed: an emitter cannot speak for
    us.
 5. Status: what a dialect decided, then errors, then the protocol's OK; unset is never made ok.
@@ -14,7 +14,7 @@ Rules
 Source: the detection order and outcome precedence of docs/specs/trace.md.
 """
 
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -23,36 +23,72 @@ from processors.model.names import CLAIM_PREFIX, PREFIX, StepStatus
 from processors.model.span import Attributes, Batch, LogRecord, Span
 from processors.model.step import StepError, Usage
 from processors.model.trace import Service
-from processors.normalise import agent_framework, gen_ai, gen_ai_legacy, openinference, openllmetry
+from processors.normalise import (
+    agent_framework,
+    gen_ai,
+    gen_ai_legacy,
+    langfuse,
+    langsmith,
+    litellm,
+    logfire,
+    mlflow,
+    openinference,
+    openlit,
+    openllmetry,
+    pydantic_ai,
+    vercel,
+)
 from processors.normalise.words import canonical_model, inclusive
 from processors.value import first_name
 
-Reader = Callable[[Span], Reading | None]
 
-# In order of precedence: (attribute families or events that call for it, reader).
-_READERS: tuple[tuple[frozenset[str], frozenset[str], Reader], ...] = (
-    (gen_ai.FAMILIES, gen_ai.EVENTS, gen_ai.read_span),
-    (gen_ai_legacy.FAMILIES, gen_ai_legacy.EVENTS, gen_ai_legacy.read_span),
-    (openinference.FAMILIES, openinference.EVENTS, openinference.read_span),
-    (openllmetry.FAMILIES, openllmetry.EVENTS, openllmetry.read_span),
-    (agent_framework.FAMILIES, agent_framework.EVENTS, agent_framework.read_span),
+class Dialect(Protocol):
+    """A module that reads one dialect: the attribute families and events that call for it."""
+
+    DIALECT: str
+    FAMILIES: frozenset[str]
+    EVENTS: frozenset[str]
+    MAPPED: frozenset[str]
+    PREFIXES: tuple[str, ...]
+
+    def read_span(self, span: Span, /) -> Reading | None:
+        """What the span says in the dialect; None when it says nothing in it."""
+        ...
+
+
+# In order of precedence. First who writes the conventions' keys with a meaning of their own.
+_DIALECTS: tuple[Dialect, ...] = (
+    langsmith,
+    litellm,
+    openlit,
+    gen_ai,
+    gen_ai_legacy,
+    openinference,
+    openllmetry,
+    agent_framework,
+    vercel,
+    langfuse,
+    mlflow,
+    pydantic_ai,
+    logfire,
 )
 _LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log)
 _UNWRAPPING = frozenset({openllmetry.DIALECT, agent_framework.DIALECT})
-_MAPPED = frozenset().union(
-    *(
-        dialect.MAPPED
-        for dialect in (gen_ai, gen_ai_legacy, openinference, openllmetry, agent_framework)
-    )
-)
-_PREFIXES = tuple(
-    prefix
-    for dialect in (gen_ai, gen_ai_legacy, openinference, openllmetry, agent_framework)
-    for prefix in dialect.PREFIXES
-)
+_MAPPED = frozenset().union(*(dialect.MAPPED for dialect in _DIALECTS))
+_PREFIXES = tuple(dict.fromkeys(prefix for dialect in _DIALECTS for prefix in dialect.PREFIXES))
+# Which dialects an attribute's first word, and which an event's name, call for.
+_BY_FAMILY = {
+    family: frozenset(n for n, dialect in enumerate(_DIALECTS) if family in dialect.FAMILIES)
+    for family in frozenset().union(*(dialect.FAMILIES for dialect in _DIALECTS))
+}
+_BY_EVENT = {
+    event: frozenset(n for n, dialect in enumerate(_DIALECTS) if event in dialect.EVENTS)
+    for event in frozenset().union(*(dialect.EVENTS for dialect in _DIALECTS))
+}
 _CANCELLED = ("CancelledError", "AbortError", "cancelled", "GeneratorExit")
 # Exceptions by which LangGraph moves between nodes: control flow, although reported as errors.
 _CONTROL_FLOW = ("ParentCommand", "GraphInterrupt", "GraphBubbleUp", "NodeInterrupt")
+_HANDOVER = ("ParentCommand(", "GraphInterrupt(", "NodeInterrupt(")  # as LangSmith words them
 _ERROR, _OK = 2, 1
 
 
@@ -114,17 +150,15 @@ def _log_fragment(record: LogRecord) -> Fragment | None:
 
 
 def _readings(span: Span) -> list[Reading]:
-    families = {key.partition(".")[0] for key in span.attributes}
+    wanted: set[int] = set()
+    for family in {key.partition(".")[0] for key in span.attributes}:
+        wanted.update(_BY_FAMILY.get(family, ()))
+    for event in {event.name for event in span.events}:
+        wanted.update(_BY_EVENT.get(event, ()))
     if span.name.startswith(gen_ai.TOOL_NAME):
-        families.add("gen_ai")
-    events = {event.name for event in span.events}
-    found = []
-    for wanted, wanted_events, read in _READERS:
-        if not families.isdisjoint(wanted) or not events.isdisjoint(wanted_events):
-            reading = read(span)
-            if reading is not None:
-                found.append(reading)
-    return found
+        wanted.update(_BY_FAMILY["gen_ai"])
+    readings = (_DIALECTS[number].read_span(span) for number in sorted(wanted))
+    return [reading for reading in readings if reading is not None]
 
 
 def _merge(readings: list[Reading]) -> Reading:
@@ -161,7 +195,7 @@ def _status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]
     kind, message = _exception(span)
     declared = reading.error.type if reading.error else None
     words = " ".join(filter(None, (declared, kind, span.status_message[:200])))
-    if any(word in words for word in _CONTROL_FLOW):
+    if any(word in words for word in _CONTROL_FLOW) or (message or "").startswith(_HANDOVER):
         return "unset", None
     failed = (
         declared

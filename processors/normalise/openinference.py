@@ -62,7 +62,7 @@ MAPPED = frozenset(key for keys in FIELDS.values() for key in keys) | {
     *("output.mime_type", "tool.parameters", "tool.id", "metadata", "llm.token_count.total"),
     *("graph.node.id", "graph.node.parent_id"),
 }
-PREFIXES = (IN, OUT, "llm.tools.")
+PREFIXES: tuple[str, ...] = (IN, OUT, "llm.tools.")
 _HANDOFF = "handoff to "
 _FIRST_ID = re.compile(r'\s*\{\s*"id"\s*:\s*"([^"\\]+)"\s*,')  # whole although the rest is cut
 

@@ -59,7 +59,7 @@ MAPPED = frozenset(key for keys in FIELDS.values() for key in keys) | {
     *("traceloop.span.kind", "traceloop.workflow.name", "traceloop.entity.path"),
     *("llm.request.type", "llm.usage.total_tokens", "gen_ai.usage.total_tokens"),
 }
-PREFIXES = (PROMPT, COMPLETION, "llm.request.functions.")
+PREFIXES: tuple[str, ...] = (PROMPT, COMPLETION, "llm.request.functions.")
 
 
 def read_span(span: Span) -> Reading | None:
