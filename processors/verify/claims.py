@@ -24,7 +24,7 @@ from processors.verify import phrases
 from processors.verify.clauses import expand, fragments, sentences
 from processors.verify.naming import Nameable, Unbound, Words, bind, nameables, resolve
 from processors.verify.phrases import Phrase
-from processors.verify.subjects import is_past, stem
+from processors.verify.subjects import is_past, stem, stems
 
 ClaimStatus = Literal["success", "failure", "unknown"]
 
@@ -201,9 +201,15 @@ def _bound(
 
 
 def _meant(said: Words, topic: str, known: Sequence[Nameable]) -> tuple[str | None] | None:
-    """The subject in a one-tuple, None when unbound; "it" takes the words of the clause before."""
+    """The subject in a one-tuple, None when unbound; "it" takes the words of the clause before.
+
+    An object that names a tool itself points nowhere: in "note that your refund has been processed"
+    the word "that" is no pronoun.
+    """
     tries = [said]
-    if topic and phrases.POINTING & {*said.object, *said.others}:
+    named = stems(said.object)
+    pointing = phrases.POINTING & {*said.object, *said.others}
+    if topic and pointing and not any(tool.core & named for tool in known):
         back = topic.split()
         wider = Words(act=said.act, object=[*said.object, *back], others=[*said.others, *back])
         tries.insert(0, wider)
