@@ -36,8 +36,8 @@ a test checks that it is current.
 """
 COMMANDS_HEAD = """# Commands
 
-Results go to stdout, talk to stderr. Exit codes: [exit-codes.md](exit-codes.md). This page is written
-by `tests/reference/make_reference.py`; a test checks that it is current.
+Results go to stdout, talk to stderr. Exit codes: [exit-codes.md](exit-codes.md). This page is
+written by `tests/reference/make_reference.py`; a test checks that it is current.
 """
 
 

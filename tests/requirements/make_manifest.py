@@ -1,4 +1,4 @@
-"""Write manifest.json from the promises of capabilities.md: id, first words, and whether it is deferred."""
+"""Write manifest.json from the promises of capabilities.md; keep what is declared deferred."""
 
 import json
 import re
