@@ -1,4 +1,4 @@
-"""``make bench``: run every benchmark of this folder in turn; each prints its figure beside its peer's."""
+"""``make bench``: every benchmark of this folder in turn, each figure beside its peer's."""
 
 import runpy
 import sys

@@ -24,12 +24,12 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 CONFIGURATION_HEAD = """# Configuration
 
 Defaults < `sidecar.yaml` < environment < flag. Unknown keys are refused, in the file and among
-`SIDECAR_*` variables; every problem is reported at once with file:line. YAML is read by the 1.2 core
-rules: `off` is text. Durations are written `500ms`, `30s`, `10m`, `24h`, `30d`. Relative paths start
-at the file's folder.
+`SIDECAR_*` variables; every problem is reported at once with file:line. YAML is read by the 1.2
+core rules: `off` is text. Durations are written `500ms`, `30s`, `10m`, `24h`, `30d`. Relative paths
+start at the file's folder.
 
-Keys inside lists (`[]`) have no variable. This page is written by `tests/reference/make_reference.py`;
-a test checks that it is current.
+Keys inside lists (`[]`) have no variable. This page is written by
+`tests/reference/make_reference.py`; a test checks that it is current.
 
 | key | type | default | variable |
 |---|---|---|---|
