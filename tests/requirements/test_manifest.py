@@ -1,6 +1,6 @@
 """Promises and tests name each other: every promise has a test or says why not, and back.
 
-``manifest.json`` holds one row a promise; ``deferred`` is null once built, else the reason. A partly
+``manifest.json`` holds one row a promise; ``deferred`` is null once built, else why. A partly
 built promise may have tests and still be deferred; one that is not deferred must have one.
 """
 
