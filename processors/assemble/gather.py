@@ -18,6 +18,8 @@ from msgspec import Struct
 from processors.model.fragment import Fragment, Reading, union
 from processors.model.step import Message, Part, Source
 
+_ASKED = frozenset({"tool_call", "server_tool_call"})
+ANSWERED = frozenset({"tool_call_response", "server_tool_call_response"})
 _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 
 
@@ -147,7 +149,7 @@ def _node(
         fragment=fragment,
         sources=tuple(sources),
         log_only=log_only,
-        calls=_parts(reading.messages_out, "tool_call") if model_call else (),
+        calls=_parts(reading.messages_out, _ASKED) if model_call else (),
         answers=_answers(reading.messages_in) if model_call else (),
     )
 
@@ -182,10 +184,10 @@ def _source(kind: str, fragment: Fragment) -> Source:
     )
 
 
-def _parts(messages: tuple[Message, ...] | None, kind: str) -> tuple[Part, ...]:
+def _parts(messages: tuple[Message, ...] | None, kinds: frozenset[str]) -> tuple[Part, ...]:
     if not messages:
         return ()
-    return tuple(part for message in messages for part in message.parts if part.type == kind)
+    return tuple(part for message in messages for part in message.parts if part.type in kinds)
 
 
 def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
@@ -193,14 +195,14 @@ def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
 
     Some emitters write no id on answers, some another one than on the call (Responses items).
     """
-    known = {part.id for part in _parts(messages, "tool_call") if part.id}
+    known = {part.id for part in _parts(messages, _ASKED) if part.id}
     waiting: dict[str, None] = {}
     found: list[Part] = []
     for message in messages or ():
         for part in message.parts:
-            if part.type == "tool_call" and part.id:
+            if part.type in _ASKED and part.id:
                 waiting[part.id] = None
-            elif part.type == "tool_call_response":
+            elif part.type in ANSWERED:
                 if part.id not in known and waiting:
                     part = msgspec.structs.replace(part, id=next(iter(waiting)))
                 waiting.pop(part.id or "", None)

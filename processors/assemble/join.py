@@ -7,7 +7,8 @@ Rules
 3. A request that nothing executed but that a later input answers *was executed*: source
    ``messages``.
 4. A request that nothing executed and nothing answers is ``requested_only``.
-5. The n-th request of an id is answered by the n-th answer of that id: ids restart with every turn.
+5. A call the provider carries out itself is executed, answered in the same reply or not at all.
+6. The n-th request of an id is answered by the n-th answer of that id: ids restart with every turn.
 
 Source: "Joining and merging" of docs/specs/trace.md.
 """
@@ -17,7 +18,7 @@ from collections.abc import Hashable, Iterable
 
 from msgspec import Struct
 
-from processors.assemble.gather import Node
+from processors.assemble.gather import ANSWERED, Node
 from processors.assemble.tree import Tree
 from processors.model.names import ContentState
 from processors.model.step import Part
@@ -36,6 +37,11 @@ class Request(Struct, frozen=True, kw_only=True):
     arguments: object
     state: ContentState
     answer: Answer | None = None
+
+    @property
+    def served(self) -> bool:
+        """Whether the provider itself carries the call out."""
+        return self.part.type == "server_tool_call"
 
 
 class Joined(Struct, frozen=True, kw_only=True):
@@ -74,12 +80,7 @@ def _requests(tree: Tree) -> list[Request]:
         for index, part in enumerate(node.calls):
             number = asked[part.id]
             asked[part.id] += 1
-            answer = answers.get((part.id, number))
-            late = (
-                answer is not None
-                and answer[0].start_ns >= node.start_ns
-                and answer[0].key != node.key
-            )
+            answer = _answer(node, part, answers.get((part.id, number)))
             arguments, state = parse(part.content)
             if part.content is None:
                 state = "absent"
@@ -91,10 +92,22 @@ def _requests(tree: Tree) -> list[Request]:
                     agent=agent,
                     arguments=arguments,
                     state=state,
-                    answer=answer if late else None,
+                    answer=answer,
                 )
             )
     return found
+
+
+def _answer(node: Node, part: Part, shown: Answer | None) -> Answer | None:
+    """The answer a later input shows, or that the reply itself holds (rule 5)."""
+    if part.type == "server_tool_call":
+        for message in node.reading.messages_out or ():
+            for own in message.parts:
+                if own.type in ANSWERED and own.id == part.id:
+                    return node, own
+    if shown is None or shown[0].key == node.key or shown[0].start_ns < node.start_ns:
+        return None
+    return shown
 
 
 def _answers(models: list[Node]) -> dict[tuple[str | None, int], Answer]:

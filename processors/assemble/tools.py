@@ -6,7 +6,8 @@ Rules
 2. A bare text that is the single argument of the request is that argument, named.
 3. A value filled in from another span has the content state ``recovered``; a missing one
    ``absent``.
-4. A result that is an error is an error, ``inferred``: an object whose first key is ``error``, or a
+4. A result that is an error is an error, ``inferred``: one that the message around it calls
+   failed, an object whose first key is ``error``, or a
    text that starts as errors start. A text that merely mentions one is not.
 """
 
@@ -56,6 +57,7 @@ def requested_tool(request: Request) -> tuple[Tool, States]:
     tool = Tool(
         name=request.part.name,
         call_id=request.part.id,
+        type="extension" if request.served else None,
         arguments=request.arguments,
         result=result,
         requested_by=request.node.key,
@@ -72,11 +74,13 @@ def differs(tool: Tool, request: Request | None) -> bool:
 
 
 def judged(
-    status: StepStatus, error: StepError | None, result: Any
+    status: StepStatus, error: StepError | None, result: Any, request: Request | None
 ) -> tuple[StepStatus, StepError | None]:
-    """The status of an executed call in the light of its result (rule 4)."""
+    """The status of an executed call in the light of its result and of the answer shown."""
     if status not in ("ok", "unset"):
         return status, error
+    if request is not None and request.answer is not None and request.answer[1].failed:
+        return "error", StepError(message=_message(result), inferred=True)
     if isinstance(result, dict):
         if result.get("denied") is True:
             return "denied", None

@@ -8,8 +8,8 @@ Rules
    (completeness ``missing_root``), else they are ``orphans``.
 4. A step's agent is its own, else that of the nearest agent above.
 
-``gather`` makes nodes, ``stitch`` runs, ``tree`` parents and merges,
-``join`` tool calls, ``order`` the order, ``summary`` the totals.
+``gather`` makes nodes, ``ids`` names calls, ``stitch`` runs, ``tree`` parents and merges,
+``functions`` and ``join`` tool calls, ``order`` the order, ``summary`` the totals.
 """
 
 from collections import Counter
@@ -17,7 +17,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from processors.assemble.functions import promote
 from processors.assemble.gather import Node, gather
+from processors.assemble.ids import named
 from processors.assemble.join import Joined, Request, join
 from processors.assemble.order import ordered
 from processors.assemble.stitch import runs
@@ -39,20 +41,21 @@ def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tup
     ``now_ns`` is the time of assembly: a span that starts well after it is warned of
     (``clock_skew``).
     """
-    return tuple(_trace(nodes, project, now_ns) for nodes in runs(gather(fragments)))
+    return tuple(_trace(nodes, project, now_ns) for nodes in runs(named(gather(fragments))))
 
 
 def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:
     tree = build_tree(nodes)
+    promote(tree)
     joined = join(tree)
     agents = _agents(tree)
     warnings: list[TraceWarning] = []
     steps = [_step(tree, node, joined, agents, warnings) for node in tree.nodes.values()]
-    edges = list(_result_edges(joined))
+    edges = [*_result_edges(joined), *_asked_edges(tree, joined)]
     for request in joined.left:
         step = _requested_step(tree, request, agents)
         steps.append(step)
-        if request.answer is not None:
+        if request.answer is not None and request.answer[0] is not request.node:
             edges.append((step.step_id, request.answer[0].key))
     warnings += _skewed(nodes, now_ns)
     completeness, root = _completeness(tree, nodes, steps)
@@ -89,7 +92,7 @@ def _step(
     states = _message_states(node) if kind == "model_call" else {}
     if kind == "tool_call":
         tool, states = executed_tool(reading.tool or Tool(), reading.content_state, request)
-        status, error = judged(status, error, tool.result)
+        status, error = judged(status, error, tool.result, request)
         if differs(tool, request):
             warnings.append(TraceWarning(code="args_mismatch", detail=node.key))
     return Step(
@@ -138,11 +141,11 @@ def _requested_step(tree: Tree, request: Request, agents: dict[str, Agent]) -> S
     """The step of a call that only messages tell of: executed when answered."""
     node = request.node
     tool, states = requested_tool(request)
-    status: StepStatus = "requested_only"
+    status: StepStatus = "unset" if request.served else "requested_only"
     error: StepError | None = None
     end_ns = node.end_ns
     if request.answer is not None:
-        status, error = judged("unset", None, tool.result)
+        status, error = judged("unset", None, tool.result, request)
         end_ns = max(node.end_ns, request.answer[0].start_ns)
     return Step(
         step_id=f"{node.key}:{request.index + 1}",
@@ -174,6 +177,20 @@ def _result_edges(joined: Joined) -> Iterable[tuple[str, str]]:
     for key, request in joined.executed.items():
         if request.answer is not None:
             yield key, request.answer[0].key
+
+
+def _asked_edges(tree: Tree, joined: Joined) -> Iterable[tuple[str, str]]:
+    """Calls of one reply that start in the same instant run in the order they were asked for."""
+    last: dict[str, tuple[int, str]] = {}
+    asked = sorted(
+        (request.node.key, request.index, key) for key, request in joined.executed.items()
+    )
+    for asker, _, key in asked:
+        start_ns = tree.nodes[key].start_ns
+        before = last.get(asker)
+        if before is not None and before[0] == start_ns:
+            yield before[1], key
+        last[asker] = (start_ns, key)
 
 
 def _agents(tree: Tree) -> dict[str, Agent]:

@@ -238,7 +238,7 @@ def _union(outer: Node, ranked: list[Node]) -> Node:
     failed = next((node.reading for node in ranked if node.reading.status == "error"), None)
     if failed is not None:
         reading = msgspec.structs.replace(reading, status="error", error=failed.error)
-    said = next((node for node in ranked if node.calls), ranked[0])
+    said = max(ranked, key=lambda node: (bool(node.calls), any(call.id for call in node.calls)))
     shown = max(ranked, key=lambda node: len(node.answers))
     fragment: Fragment = msgspec.structs.replace(
         outer.fragment,

@@ -4,13 +4,16 @@ Rules
 1. Only calls that overlap in time can be one.
 2. The same response id makes one; so does the same tool call asked for (ids long enough to be
    unique).
-3. Without either: two instrumentations, one call inside the other's time, equal token counts and
+3. A record of a stream's reply (subtype ``streamed``) is the last call before it, of the same
+   instrumentation and under the same parent, that has no reply.
+4. Without either: two instrumentations, one call inside the other's time, equal token counts and
    models that do not disagree. Each call has at most one such partner: parallel equal calls stay
    apart.
 
 Ids are not global: another service may reuse a response id, so callers compare within one service.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from processors.assemble.gather import Node
@@ -28,7 +31,7 @@ def overlap(left: Node, right: Node) -> bool:
 def same_calls(nodes: Iterable[Node]) -> list[Pair]:
     """Pairs of model calls that are one; ``nodes`` in order of start."""
     calls = [node for node in nodes if node.reading.kind == "model_call"]
-    pairs = [*_by_ids(calls)]
+    pairs = [*_by_ids(calls), *_by_reply(calls)]
     paired = {node.key for pair in pairs for node in pair}
     return [*pairs, *_by_time([node for node in calls if node.key not in paired])]
 
@@ -62,6 +65,18 @@ def _ids(node: Node) -> Iterator[tuple[str, str]]:
     for call in node.calls:
         if call.id and len(call.id) >= ID_MIN:
             yield "call", call.id
+
+
+def _by_reply(calls: list[Node]) -> Iterator[Pair]:
+    open_calls: dict[tuple[str, str | None, str], list[Node]] = defaultdict(list)
+    for node in calls:
+        fragment = node.fragment
+        place = (fragment.trace_id, fragment.parent_span_id, fragment.scope)
+        if node.reading.subtype != "streamed":
+            if node.reading.messages_out is None:
+                open_calls[place].append(node)
+        elif open_calls[place]:
+            yield open_calls[place].pop(), node
 
 
 def _by_time(calls: list[Node]) -> Iterator[Pair]:

@@ -176,7 +176,7 @@ def _merge(readings: list[Reading]) -> Reading:
         dialect=by_kind.dialect,
         kind=by_kind.kind,
         rank=by_kind.rank,
-        subtype=by_kind.subtype,
+        subtype=next((r.subtype for r in readings if r.kind == by_kind.kind and r.subtype), None),
         tool=filled(reading.tool for reading in unwrapped),
         content_state={k: v for r in reversed(unwrapped) for k, v in r.content_state.items()},
     )

@@ -1,8 +1,9 @@
 """Langfuse SDKs: ``langfuse.observation.*``, one JSON string for input and one for output.
 
 Rules
-1. ``langfuse.observation.type`` decides the kind; a plain ``span`` is a tool call only when its
-   metadata holds a tool-call id (callbacks of SDK 3).
+1. ``langfuse.observation.type`` decides the kind; a plain ``span`` is a tool call when its metadata
+   holds a tool-call id (callbacks of SDK 3), and may be one when it is a decorated function: where
+   a model asked for it.
 2. A Python call dumped as ``{"args", "kwargs"}`` is its keyword arguments; a dumped tool message is
    its content, and the call id inside it the call's.
 3. Level ERROR is an error, WARNING and DEFAULT are none whatever the status message says: LangGraph
@@ -69,9 +70,8 @@ def read_span(span: Span) -> Reading | None:
     kind, subtype, rank = _kind(raw_kind, attributes, span.name)
     state: dict[str, ContentState] = {}
     failed = attributes.get("langfuse.observation.level") == "ERROR"
-    tool, tool_failed = (
-        _tool(span.name, attributes, state) if kind == "tool_call" else (None, False)
-    )
+    called = kind == "tool_call" or (raw_kind == "span" and _is_call(attributes))
+    tool, tool_failed = _tool(span.name, attributes, state) if called else (None, False)
     call = kind == "model_call"
     return Reading(
         dialect=DIALECT,
@@ -97,6 +97,12 @@ def read_span(span: Span) -> Reading | None:
         status="error" if failed or tool_failed else None,
         content_state=state,
     )
+
+
+def _is_call(attributes: Mapping[str, Any]) -> bool:
+    """Whether the input is that of a decorated function, which may be a tool."""
+    given = attributes.get("langfuse.observation.input")
+    return isinstance(given, str) and given.startswith('{"args":')
 
 
 def _kind(

@@ -2,7 +2,8 @@
 
 Rules
 1. Every value is decoded first: ``"\\"TOOL\\""`` is TOOL, ``"null"`` says nothing.
-2. A chain is an agent only where LangGraph's metadata names it so.
+2. A traced function of no type may be a tool: where a model asked for it. A chain is an agent only
+   where LangGraph's metadata names it so.
 3. A streamed reply whose calls MLflow lost is put together from its chunk events.
 4. With its GenAI conventions switched on MLflow writes none of this; nothing is read then.
 
@@ -83,7 +84,7 @@ def _filled(span: Span, base: Reading, state: dict[str, ContentState]) -> Readin
     attributes = span.attributes
     if base.kind == "tool_call":
         tool, failed = _tool(span.name, attributes, state)
-        return replace(base, tool=tool, status="error" if failed else base.status)
+        return replace(base, tool=tool, status="error" if failed else None)
     if base.kind == "model_call":
         return _model_call(span, base, state)
     output = attributes.get("mlflow.spanOutputs")
@@ -95,6 +96,8 @@ def _filled(span: Span, base: Reading, state: dict[str, ContentState]) -> Readin
             messages_out=said(value),
             output=None if isinstance(value, dict) else output,
         )
+    if base.rank == RANK_NONE and "mlflow.spanFunctionName" in attributes:
+        return replace(base, kind="other", tool=_tool(span.name, attributes, state)[0])
     return replace(base, output=output)
 
 

@@ -78,7 +78,9 @@ def read_span(span: Span) -> Reading | None:
     state: dict[str, ContentState] = {}
     entity = first_name(attributes, FIELDS["entity.name"])
     tool, status = (
-        _tool(span.name, entity, attributes, state) if kind == "tool_call" else (None, None)
+        _tool(span.name, entity, attributes, state)
+        if kind == "tool_call" or (raw_kind == "task" and _is_call(attributes))
+        else (None, None)
     )
     return Reading(
         dialect=DIALECT,
@@ -96,6 +98,12 @@ def read_span(span: Span) -> Reading | None:
         status=status,
         content_state=state,
     )
+
+
+def _is_call(attributes: Mapping[str, Any]) -> bool:
+    """Whether a task's input is that of a decorated function, which may be a tool."""
+    given = attributes.get("traceloop.entity.input")
+    return isinstance(given, str) and given.startswith('{"args":')
 
 
 def _rank(kind: StepKind | None) -> int:
@@ -148,7 +156,7 @@ def _tool(
 ) -> tuple[Tool, StepStatus | None]:
     result, call_id, failed = _result(attributes, state)
     tool = Tool(
-        name=entity or name(span_name.removesuffix(".tool")),
+        name=entity or name(span_name.removesuffix(".tool").removesuffix(".task")),
         call_id=call_id,
         arguments=_arguments(attributes, state),
         result=result,
