@@ -7,11 +7,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from gateway_rig import RECONCILE, Settings, rig
+from gateway_rig import RECONCILE, AllowAll, Settings, rig
 from msgspec import structs
 
 from processors.model.principal import Principal
 from sidecar.gateway.action import ToolRequest
+from sidecar.gateway.audit import verify
 from sidecar.gateway.config import Approvals, Idempotency
 from sidecar.store.ledger import CallQuery
 
@@ -89,6 +90,29 @@ def test_200_concurrent_calls_with_one_key_make_one_effect(tmp_path):
         assert (await each.refund("17", key="one")).status == 201
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("IDM-01")
+def test_two_gateways_on_one_ledger_make_one_effect_and_leave_each_others_calls_alone(tmp_path):
+    async def main():
+        async with rig(tmp_path, policy=AllowAll()) as one:
+            url = f"http://127.0.0.1:{one.shop.port}"
+            one.shop.delay = 0.3
+            early = asyncio.ensure_future(one.refund("17", key="early"))
+            await wait_for(lambda: asyncio.sleep(0, one.shop.requests), lambda count: count == 1)
+            async with rig(tmp_path, policy=AllowAll(), upstream_url=url) as two:
+                # The second one's start did not take the first one's call for a dead one's.
+                assert (await early).status == 201
+                asks = [(one, two)[number % 2].refund("18", key="a") for number in range(100)]
+                two.agent = one.agent
+                replies = await asyncio.gather(*asks)
+                assert {reply.status for reply in replies} <= {201, 409}
+                assert one.shop.effects("18") == 1
+                chain = two.ledger.entries_after(0, 1000)
+                found = verify(chain, two.ledger.audit_head(), two.ledger.public_keys())
+                assert found.fault is None
+
+    asyncio.run(main())
 
 
 def test_a_caller_that_waits_gets_the_answer_of_the_call_in_flight(tmp_path):
