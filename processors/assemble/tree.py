@@ -9,7 +9,8 @@ Rules
    ``other``.
 4. Tool calls of one call id that overlap are one; so is one inside another of the same name whose
    id and arguments do not disagree. The outermost gives the place, failures bubble up.
-5. Fields of merged nodes come from the newest dialect first.
+5. Fields of merged nodes come from the provider's own SDK first, which counts its tokens itself,
+   then from the newest dialect.
 
 Source: "Joining and merging" of docs/specs/trace.md.
 """
@@ -25,6 +26,7 @@ from processors.model.fragment import Fragment, Reading, union
 from processors.model.step import Model, Tool
 from processors.value import canonical
 
+_PROVIDERS_OWN = ("com.anthropic.",)
 _PRECEDENCE = ("gen_ai", "gen_ai_legacy", "openinference", "openllmetry")
 
 
@@ -227,10 +229,11 @@ def _same_tool(outer: Tool | None, inner: Tool | None) -> bool:
     return canonical(outer.arguments) == canonical(inner.arguments)
 
 
-def _precedence(node: Node) -> tuple[int, int, str]:
+def _precedence(node: Node) -> tuple[bool, int, int, str]:
     dialect = node.reading.dialect
     rank = _PRECEDENCE.index(dialect) if dialect in _PRECEDENCE else len(_PRECEDENCE)
-    return rank, node.start_ns, node.key
+    foreign = not node.fragment.scope.startswith(_PROVIDERS_OWN)
+    return foreign, rank, node.start_ns, node.key
 
 
 def _union(outer: Node, ranked: list[Node]) -> Node:

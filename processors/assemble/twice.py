@@ -6,9 +6,9 @@ Rules
    unique).
 3. A record of a stream's reply (subtype ``streamed``) is the last call before it, of the same
    instrumentation and under the same parent, that has no reply.
-4. Without either: two instrumentations, one call inside the other's time, equal token counts and
-   models that do not disagree. Each call has at most one such partner: parallel equal calls stay
-   apart.
+4. Without either: two instrumentations, one call inside the other's time, models that do not
+   disagree, and equal token counts or failures. Each call has at most one such partner: parallel
+   equal calls stay apart.
 
 Ids are not global: another service may reuse a response id, so callers compare within one service.
 """
@@ -95,9 +95,11 @@ def _by_time(calls: list[Node]) -> Iterator[Pair]:
 def _alike(outer: Node, inner: Node) -> bool:
     if outer.fragment.scope == inner.fragment.scope or inner.end_ns > outer.end_ns:
         return False
+    if not models_agree(outer.reading.model, inner.reading.model):
+        return False
+    if outer.reading.status == inner.reading.status == "error":
+        return outer.reading.model is not None and inner.reading.model is not None
     left, right = outer.reading.usage, inner.reading.usage
     if left is None or right is None or None in (left.input, left.output):
         return False
-    if (left.input, left.output) != (right.input, right.output):
-        return False
-    return models_agree(outer.reading.model, inner.reading.model)
+    return (left.input, left.output) == (right.input, right.output)
