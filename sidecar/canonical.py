@@ -3,15 +3,19 @@
 Rules
 1. Two values have one digest if and only if RFC 8785 gives them the same bytes.
 2. What RFC 8785 cannot say exactly is refused: NaN, infinities, integers beyond 2**53 - 1, keys
-   that are
-   not text, lone surrogates. Nothing is rounded to fit.
+   that are not text, lone surrogates. Nothing is rounded to fit.
 3. Every digest is domain-separated by a prefix and spelt ``sha256:<hex>``.
+4. Where keys are ASCII and numbers are small integers, sorted orjson is RFC 8785 at a quarter of
+   the cost; there, and only there, it is used if it is installed.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import rfc8785
+
+_INTEGER_MAX = 2**53 - 1
 
 
 class NotCanonical(ValueError):
@@ -20,6 +24,11 @@ class NotCanonical(ValueError):
 
 def canonical(value: Any) -> bytes:
     """RFC 8785 bytes of a JSON-like value. Raises NotCanonical where there are none."""
+    try:
+        if _FAST is not None and _is_plain(value):
+            return _FAST(value)
+    except (TypeError, RecursionError):
+        pass  # the other way says what is wrong
     try:
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
@@ -34,3 +43,27 @@ def sha256(data: bytes) -> str:
 def digest(value: Any, *, domain: str) -> str:
     """``sha256:<hex>`` of ``domain`` and the canonical form, e.g. domain ``agwa/1`` for actions."""
     return sha256(domain.encode() + b"\n" + canonical(value))
+
+
+def _is_plain(value: Any) -> bool:
+    kind: type = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-_INTEGER_MAX <= value <= _INTEGER_MAX)
+    if kind is dict:
+        return all(
+            type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items()
+        )
+    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+
+
+def _find_fast() -> Callable[[Any], bytes] | None:
+    try:
+        import orjson
+    except ImportError:  # the light installation does without
+        return None
+    return lambda value: orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+_FAST = _find_fast()

@@ -4,6 +4,7 @@ import json
 import struct
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,3 +116,30 @@ def test_the_order_of_keys_does_not_matter(value):
 def test_digests_are_kept_apart_by_their_domain():
     assert digest({}, domain="a/1") == sha256(b"a/1\n{}")
     assert digest({}, domain="a/1") != digest({}, domain="b/1")
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),
+)
+
+
+@given(PLAIN)
+def test_the_fast_way_and_the_slow_way_are_one(value):
+    try:
+        wanted = rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        with pytest.raises(NotCanonical):
+            canonical(value)
+    else:
+        assert canonical(value) == wanted
+
+
+def test_what_the_fast_library_would_take_and_rfc_8785_does_not_is_refused():
+    class Text(str):
+        """A str, but not one by type."""
+
+    assert canonical({"a": Text("b")}) == b'{"a":"b"}'
+    for value in ({1: "a"}, {"a": object()}, {"a": "\ud800"}, {"a": float("nan")}, {"a": 2**53}):
+        with pytest.raises(NotCanonical):
+            canonical(value)
