@@ -23,6 +23,7 @@ from sidecar.demo.stage import Stage
 from sidecar.errors import SidecarError
 
 GATE_SECONDS = 300.0
+_WORSE = ("new_critical", "regressed")
 _EXIT_CODES = {"PASS": 0, "WARN": 0, "BLOCK": 1}
 
 
@@ -93,7 +94,7 @@ def lines(failures: tuple[Failure, ...]) -> Iterator[str]:
     """What to say of failed cases, with the first step that differs."""
     for failure in failures:
         yield f"- {failure.case} ({failure.case_class}): {failure.detail}"
-        yield f"  first difference: {failure.first_difference or 'none'}"
+        yield f"  first difference: {failure.first_difference or 'none, both sides fail alike'}"
 
 
 def _story(verdict: Verdict, candidate: str) -> Iterator[str]:
@@ -131,8 +132,8 @@ def _checks(stage: Stage, verdict: Verdict, code: int, expected: Expected) -> It
         detail=str(code),
     )
     yield Check(
-        name="each failed case names the first step that differs",
-        held=all(failure.first_difference for failure in verdict.failures),
+        name="each case that got worse names the first step that differs",
+        held=all(f.first_difference for f in verdict.failures if f.case_class in _WORSE),
     )
 
 

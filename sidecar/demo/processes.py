@@ -4,8 +4,8 @@ Rules
 1. Each service is the leader of its own process group; ending it ends all it started.
 2. A service is up when it has said where it listens; one that dies or stays silent first is an
    error that shows its last words.
-3. Ending is SIGTERM, five seconds, SIGKILL, and always a wait: no zombie, whatever the demo died
-   of.
+3. Ending is SIGINT, SIGTERM, SIGKILL, five seconds apart, and always a wait: no zombie is left.
+4. A demo that is killed can end nobody: its guard, a process of its own, does it then.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from sidecar.demo import guard
 from sidecar.errors import SidecarError
 
 START_SECONDS = 30.0
@@ -110,13 +111,18 @@ class Service:
 
     def end(self) -> None:
         """End the child and its group; safe to call twice."""
-        for number, seconds in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, END_SECONDS)):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if self.alive():
+                self._signal(number)
+                self.pause(END_SECONDS)
+        self._signal(signal.SIGKILL)
+        self.pause(END_SECONDS)
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def _lines(self, deadline: float) -> "Lines":
         assert self._process.stdout is not None
@@ -154,8 +160,15 @@ class Family:
 
     def __init__(self) -> None:
         self._services: list[Service] = []
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "Family":
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", guard.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         return self
 
     def __exit__(
@@ -166,7 +179,12 @@ class Family:
     ) -> None:
         with _deaf():
             while self._services:
-                self._services.pop().end()
+                service = self._services.pop()
+                service.end()
+                self._tell_guard(f"-{service.process_id}")
+            if self._guard is not None and self._guard.stdin is not None:
+                self._guard.stdin.close()
+                self._guard.wait()
 
     def start(
         self,
@@ -180,7 +198,14 @@ class Family:
         """Start a child that ends with the family at the latest."""
         service = Service(name, command, log=log, environment=environment, stdin=stdin)
         self._services.append(service)
+        self._tell_guard(f"+{service.process_id}")
         return service
+
+    def _tell_guard(self, line: str) -> None:
+        if self._guard is not None and self._guard.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._guard.stdin.write(f"{line}\n".encode())
+                self._guard.stdin.flush()
 
 
 @contextlib.contextmanager

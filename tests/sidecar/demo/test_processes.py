@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 
@@ -13,6 +14,7 @@ from sidecar.errors import SidecarError
 SERVES = "print('listening here', flush=True); import time; time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     "print('listening here', flush=True); time.sleep(600)"
 )
 PARENT = (
@@ -91,8 +93,23 @@ def test_a_child_that_ends_by_itself_gives_code_and_output(tmp_path):
 
 
 @pytest.mark.full
-def test_a_child_that_ignores_sigterm_is_killed(tmp_path):
+def test_a_child_that_ignores_signals_is_killed(tmp_path):
     with Family() as family:
         child = start(family, STUBBORN, tmp_path)
         child.wait_for("listening")
     assert gone(child.process_id)
+
+
+def test_a_demo_that_is_killed_leaves_no_child_behind(tmp_path):
+    code = (
+        "import os, sys, time; from pathlib import Path; from sidecar.demo.processes import Family\n"
+        "with Family() as family:\n"
+        f"    child = family.start('c', [sys.executable, '-c', {SERVES!r}],"
+        f" log=Path({str(tmp_path / 'log')!r}), environment=dict(os.environ))\n"
+        "    child.wait_for('listening'); print(child.process_id, flush=True); time.sleep(600)"
+    )
+    demo = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    child = int(demo.stdout.readline())
+    demo.kill()
+    demo.communicate()
+    assert gone(child)
