@@ -14,6 +14,7 @@ Rules
 Source: the detection order and outcome precedence of docs/specs/trace.md.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -43,7 +44,11 @@ from processors.value import first_name
 
 
 class Dialect(Protocol):
-    """A module that reads one dialect: the attribute families and events that call for it."""
+    """A module that reads one dialect.
+
+    It is called for spans with an attribute whose first dotted words are one of ``FAMILIES``, or
+    an event of ``EVENTS``. Attributes in ``MAPPED`` or under ``PREFIXES`` are in its reading.
+    """
 
     DIALECT: str
     FAMILIES: frozenset[str]
@@ -76,20 +81,51 @@ _LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log)
 _UNWRAPPING = frozenset({openllmetry.DIALECT, agent_framework.DIALECT})
 _MAPPED = frozenset().union(*(dialect.MAPPED for dialect in _DIALECTS))
 _PREFIXES = tuple(dict.fromkeys(prefix for dialect in _DIALECTS for prefix in dialect.PREFIXES))
-# Which dialects an attribute's first word, and which an event's name, call for.
-_BY_FAMILY = {
-    family: frozenset(n for n, dialect in enumerate(_DIALECTS) if family in dialect.FAMILIES)
-    for family in frozenset().union(*(dialect.FAMILIES for dialect in _DIALECTS))
-}
-_BY_EVENT = {
-    event: frozenset(n for n, dialect in enumerate(_DIALECTS) if event in dialect.EVENTS)
-    for event in frozenset().union(*(dialect.EVENTS for dialect in _DIALECTS))
-}
 _CANCELLED = ("CancelledError", "AbortError", "cancelled", "GeneratorExit")
 # Exceptions by which LangGraph moves between nodes: control flow, although reported as errors.
 _CONTROL_FLOW = ("ParentCommand", "GraphInterrupt", "GraphBubbleUp", "NodeInterrupt")
 _HANDOVER = ("ParentCommand(", "GraphInterrupt(", "NodeInterrupt(")  # as LangSmith words them
 _ERROR, _OK = 2, 1
+
+
+def _bits(words: Callable[[Dialect], frozenset[str]]) -> dict[str, int]:
+    """Per word the dialects that name it, as bits: bit n for the n-th of ``_DIALECTS``."""
+    found: dict[str, int] = {}
+    for number, dialect in enumerate(_DIALECTS):
+        for word in words(dialect):
+            found[word] = found.get(word, 0) | 1 << number
+    return found
+
+
+_FAMILIES = _bits(lambda dialect: dialect.FAMILIES)
+_EVENTS = _bits(lambda dialect: dialect.EVENTS)
+
+
+class _Called(dict[str, int]):
+    """The dialects an attribute's key calls for, by its first words: a bounded memory of keys."""
+
+    def __missing__(self, key: str) -> int:
+        found, end = _FAMILIES.get(key, 0), key.rfind(".")
+        while end > 0:
+            found |= _FAMILIES.get(key[:end], 0)
+            end = key.rfind(".", 0, end)
+        if len(self) < _KEYS_MAX and len(key) < _KEY_MAX:
+            self[key] = found
+        return found
+
+
+class _Kept(dict[str, bool]):
+    """Whether an attribute stays because no dialect maps its key: a bounded memory of keys."""
+
+    def __missing__(self, key: str) -> bool:
+        kept = key not in _MAPPED and not key.startswith(_PREFIXES)
+        if len(self) < _KEYS_MAX and len(key) < _KEY_MAX:
+            self[key] = kept
+        return kept
+
+
+_KEYS_MAX, _KEY_MAX = 4096, 128
+_CALLED, _KEPT = _Called(), _Kept()
 
 
 def normalise(batch: Batch) -> tuple[Fragment, ...]:
@@ -124,7 +160,7 @@ def _span_fragment(span: Span) -> Fragment:
             model=canonical_model(reading.model),
             usage=inclusive(_scoped(reading.usage, kind)),
             conversation_id=reading.conversation_id or first_name(span.resource, ("session.id",)),
-            attributes={**_unmapped(span.attributes), **reading.attributes},
+            attributes=_unmapped(span.attributes) | reading.attributes,
         ),
     )
 
@@ -150,15 +186,21 @@ def _log_fragment(record: LogRecord) -> Fragment | None:
 
 
 def _readings(span: Span) -> list[Reading]:
-    wanted: set[int] = set()
-    for family in {key.partition(".")[0] for key in span.attributes}:
-        wanted.update(_BY_FAMILY.get(family, ()))
-    for event in {event.name for event in span.events}:
-        wanted.update(_BY_EVENT.get(event, ()))
+    wanted = 0
+    for key in span.attributes:
+        wanted |= _CALLED[key]
+    for event in span.events:
+        wanted |= _EVENTS.get(event.name, 0)
     if span.name.startswith(gen_ai.TOOL_NAME):
-        wanted.update(_BY_FAMILY["gen_ai"])
-    readings = (_DIALECTS[number].read_span(span) for number in sorted(wanted))
-    return [reading for reading in readings if reading is not None]
+        wanted |= _FAMILIES["gen_ai"]
+    found = []
+    while wanted:
+        lowest = wanted & -wanted
+        reading = _DIALECTS[lowest.bit_length() - 1].read_span(span)
+        if reading is not None:
+            found.append(reading)
+        wanted ^= lowest
+    return found
 
 
 def _merge(readings: list[Reading]) -> Reading:
@@ -233,16 +275,12 @@ def _service(resource: Attributes) -> Service:
 
 
 def _unmapped(attributes: Attributes) -> Attributes:
-    return {
-        key: value
-        for key, value in attributes.items()
-        if key not in _MAPPED and not key.startswith(_PREFIXES)
-    }
+    return {key: value for key, value in attributes.items() if _KEPT[key]}
 
 
 def _without_ours(span: Span) -> Span:
     ours = [key for key in span.attributes if key.startswith(PREFIX)]
-    if all(key.startswith(CLAIM_PREFIX) for key in ours):
+    if not ours or all(key.startswith(CLAIM_PREFIX) for key in ours):
         return span
     kept = {
         key: value

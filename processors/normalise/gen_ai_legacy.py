@@ -22,7 +22,13 @@ from processors.model.step import Message, Model, Part, Tool, Usage
 from processors.value import first_integer, first_name, name, parse
 
 DIALECT = "gen_ai_legacy"
-FAMILIES = frozenset({"gen_ai"})
+FAMILIES = frozenset(
+    {
+        *("gen_ai.system", "gen_ai.prompt", "gen_ai.completion", "llm.usage"),
+        *("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens"),
+        *("events", "all_messages_events"),
+    }
+)
 CHOICE = "gen_ai.choice"
 TOOL_MESSAGE = "gen_ai.tool.message"
 CONTENT_PROMPT = "gen_ai.content.prompt"

@@ -24,7 +24,7 @@ from processors.model.step import Message, Model, Part
 from processors.value import name, parse, slots
 
 DIALECT = "litellm"
-FAMILIES = frozenset({"litellm", "llm", "gen_ai"})
+FAMILIES = frozenset({"litellm", "llm", "gen_ai.completion"})
 EVENTS: frozenset[str] = frozenset()
 SCOPE = "litellm"
 RAW = "raw_gen_ai_request"

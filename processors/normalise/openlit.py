@@ -19,7 +19,7 @@ from processors.model.step import Agent, Tool
 from processors.value import first, first_name, name, parse
 
 DIALECT = "openlit"
-FAMILIES = frozenset({"gen_ai", "openlit"})
+FAMILIES = frozenset({"telemetry", "openlit"})
 EVENTS: frozenset[str] = frozenset()
 
 TYPES: dict[str, tuple[StepKind, str | None, int]] = {

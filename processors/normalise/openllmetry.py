@@ -28,7 +28,7 @@ from processors.model.step import Agent, Message, Part, Tool
 from processors.value import first_name, name, parse, slots
 
 DIALECT = "openllmetry"
-FAMILIES = frozenset({"traceloop", "llm", "gen_ai"})
+FAMILIES = frozenset({"traceloop", "llm.request", "gen_ai.prompt", "gen_ai.completion"})
 EVENTS: frozenset[str] = frozenset()
 
 KINDS: dict[str, tuple[StepKind, str | None]] = {
