@@ -47,7 +47,7 @@ def command() -> None:
 @common()
 def verify_(pinned: Path | None, config: str | None, store: str | None, output: str) -> None:
     """Check every hash, signature and place of the chain against its signed head."""
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
         keys = _pinned(pinned) if pinned else ledger.public_keys()
         found = verify(_entries(ledger), ledger.audit_head(), keys)
     emit(_shown(found, keys), output, lambda: _text(found))
@@ -59,7 +59,7 @@ def verify_(pinned: Path | None, config: str | None, store: str | None, output: 
 @common(outputs=("jsonl",), default="jsonl")
 def export(config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
     """Print every entry, one JSON object a line, then the signed head."""
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
         for entry in _entries(ledger):
             click.echo(json.dumps(_entry(entry), ensure_ascii=False))
         head, keys = ledger.audit_head(), ledger.public_keys()

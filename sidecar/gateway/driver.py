@@ -188,7 +188,7 @@ class Gateway:
 
 
 def _check_end(ledger: GatewayLedger, keys: dict[str, bytes]) -> None:
-    fault = audit.verify_end(ledger.last_entry(), ledger.audit_head(), keys)
+    fault = audit.verify_end(*ledger.audit_end(), keys)
     if fault is not None:
         raise SidecarError(
             f"the audit chain is not as it was written, at entry {fault.index}: {fault.what}",

@@ -7,11 +7,13 @@
 """
 
 import sqlite3
+from typing import Any
 
 from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
+_HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
 
 
 class Chain:
@@ -76,18 +78,23 @@ def read_entries(connection: sqlite3.Connection, after: int, limit: int) -> list
     ]
 
 
-def read_last(connection: sqlite3.Connection) -> AuditEntry | None:
-    """The last entry."""
-    seq, _ = last(connection)
-    found = read_entries(connection, seq - 1, 1)
-    return found[0] if found else None
-
-
 def read_head(connection: sqlite3.Connection) -> AuditHead | None:
     """The signed head, None for a chain never written."""
+    row = connection.execute(f"SELECT {_HEAD} FROM audit_head head WHERE id = 1").fetchone()  # noqa: S608
+    return _head(row) if row else None
+
+
+def read_end(connection: sqlite3.Connection) -> tuple[int, str, AuditHead | None]:
+    """Place and hash of the last entry, and the head, as one statement saw them."""
     row = connection.execute(
-        "SELECT seq, hash, signed_at_ns, kid, signature FROM audit_head WHERE id = 1"
+        f"SELECT coalesce(entry.seq, 0), coalesce(entry.hash, ?), {_HEAD}"  # noqa: S608
+        " FROM (SELECT 1) LEFT JOIN"
+        " (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1) entry ON true"
+        " LEFT JOIN audit_head head ON true",
+        (GENESIS,),
     ).fetchone()
-    if row is None:
-        return None
+    return row[0], row[1], _head(row[2:]) if row[2] is not None else None
+
+
+def _head(row: tuple[Any, ...]) -> AuditHead:
     return AuditHead(seq=row[0], hash=row[1], signed_at_ns=row[2], kid=row[3], signature=row[4])

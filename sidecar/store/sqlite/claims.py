@@ -16,6 +16,7 @@ _COLUMNS = (
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
     " answer"
 )
+_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 ClaimRow = tuple[Claim, bytes | None]
 
 
@@ -130,8 +131,7 @@ def _changed(cursor: sqlite3.Cursor) -> bool:
 
 
 def _claim(row: tuple[object, ...]) -> ClaimRow:
-    names = [name.strip() for name in _COLUMNS.split(",")]
-    fields = dict(zip(names, row, strict=True))
+    fields = dict(zip(_NAMES, row, strict=True))
     sealed = fields.pop("answer")
     assert sealed is None or isinstance(sealed, bytes)
     return msgspec.convert(fields, Claim), sealed

@@ -7,7 +7,8 @@
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -84,9 +85,9 @@ class SqliteLedgerReader:
         """Audit entries that follow ``seq``, in order."""
         return self._read(lambda connection: chain.read_entries(connection, seq, limit))
 
-    def last_entry(self) -> AuditEntry | None:
-        """The end of the chain, None for a chain never written."""
-        return self._read(chain.read_last)
+    def audit_end(self) -> tuple[int, str, AuditHead | None]:
+        """Place and hash of the last entry, and the signed head, of one moment."""
+        return self._read(chain.read_end)
 
     def audit_head(self) -> AuditHead | None:
         """The signed head of the chain."""
@@ -95,6 +96,15 @@ class SqliteLedgerReader:
     def public_keys(self) -> dict[str, bytes]:
         """Every signing key's public half, by key id."""
         return self._read(vault.public_keys)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All reads inside see the ledger as it was at the first of them, whoever writes."""
+        self._reading.run(lambda connection: connection.execute("BEGIN"))
+        try:
+            yield
+        finally:
+            self._reading.run(lambda connection: connection.execute("COMMIT"))
 
     def close(self) -> None:
         """Close the connection. Safe to call twice."""

@@ -174,6 +174,17 @@ class Live:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
 
+    def keep_busy(self, done):
+        """Make calls until told to stop."""
+
+        async def calls():
+            number = 0
+            while not done.is_set():
+                number += 1
+                await self._each.refund("17", key=f"busy{number}")
+
+        asyncio.run_coroutine_threadsafe(calls(), self._loop).result(60)
+
     async def _serve(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         migrate_traces(self.folder / "traces.db")
@@ -183,13 +194,27 @@ class Live:
             await server.start()
             self.url = f"http://127.0.0.1:{server.port}"
             self.approver = each.credential("approver", name="Ann")
-            self.agent = each.agent
+            self.agent, self._each = each.agent, each
             asked = await each.refund("17", key="c", amount=600)
             self.approval_id = asked.json["approval"]["id"]
             self._ready.set()
             await self._stop.wait()
             await server.stop()
         traces.close()
+
+
+def test_verify_is_right_while_a_gateway_writes(store, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Live(store) as live:
+        done = threading.Event()
+        busy = threading.Thread(target=live.keep_busy, args=(done,))
+        busy.start()
+        try:
+            codes = [sidecar(store, "audit", "verify")[0] for _ in range(15)]
+        finally:
+            done.set()
+            busy.join(30)
+    assert codes == [0] * 15
 
 
 @pytest.mark.requirement("APR-01")
