@@ -104,8 +104,8 @@ def test_a_demo_that_is_killed_leaves_no_child_behind(tmp_path):
     code = (
         "import os, sys, time; from pathlib import Path; from sidecar.demo.processes import Family\n"
         "with Family() as family:\n"
-        f"    child = family.start('c', [sys.executable, '-c', {SERVES!r}],"
-        f" log=Path({str(tmp_path / 'log')!r}), environment=dict(os.environ))\n"
+        f"    words, log = [sys.executable, '-c', {SERVES!r}], Path({str(tmp_path / 'log')!r})\n"
+        "    child = family.start('c', words, log=log, environment=dict(os.environ))\n"
         "    child.wait_for('listening'); print(child.process_id, flush=True); time.sleep(600)"
     )
     demo = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
