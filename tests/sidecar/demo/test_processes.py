@@ -102,7 +102,8 @@ def test_a_child_that_ignores_signals_is_killed(tmp_path):
 
 def test_a_demo_that_is_killed_leaves_no_child_behind(tmp_path):
     code = (
-        "import os, sys, time; from pathlib import Path; from sidecar.demo.processes import Family\n"
+        "import os, sys, time\nfrom pathlib import Path\n"
+        "from sidecar.demo.processes import Family\n"
         "with Family() as family:\n"
         f"    words, log = [sys.executable, '-c', {SERVES!r}], Path({str(tmp_path / 'log')!r})\n"
         "    child = family.start('c', words, log=log, environment=dict(os.environ))\n"
