@@ -160,7 +160,7 @@ def _unwrapped(item: Node) -> tuple[Node, str | None]:
         return kwargs, str(item["id"][-1])
     message = item.get("message")
     if isinstance(message, dict) and "role" not in item and "content" not in item:
-        return message, None
+        return _unwrapped(message)
     return item, kind if kind in _ROLES else None
 
 
