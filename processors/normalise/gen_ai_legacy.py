@@ -14,6 +14,8 @@ Source: semantic-conventions v1.36 docs/gen-ai/gen-ai-events.md; v1.27 for ``gen
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from processors.model.exchange import prompt
+from processors.model.exchange import said as spoken
 from processors.model.fragment import RANK_MODEL, RANK_NONE, Reading
 from processors.model.message import call_part, messages, parts
 from processors.model.names import ContentState
@@ -49,6 +51,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "usage.reasoning": ("llm.usage.reasoning_tokens",),
     "messages_in": ("gen_ai.prompt",),
     "messages_out": ("gen_ai.completion",),
+    "events": ("events", "all_messages_events"),
 }
 MAPPED = frozenset(key for keys in FIELDS.values() for key in keys)
 PREFIXES: tuple[str, ...] = ()
@@ -62,7 +65,7 @@ def read_span(span: Span) -> Reading | None:
     events = [event for event in span.events if event.name in EVENTS]
     on_tool = attributes.get("gen_ai.operation.name") == "execute_tool"
     tool = _tool_events(events, state) if on_tool else None
-    shown, said = ((), ()) if on_tool else _event_messages(events)
+    shown, said = ((), ()) if on_tool else _event_messages(events, attributes)
     usage = _usage(attributes)
     calls = usage is not None and span.kind == _CLIENT
     found = Reading(
@@ -97,14 +100,28 @@ def read_log(record: LogRecord) -> Reading | None:
     )
 
 
-def _event_messages(events: Iterable[SpanEvent]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+def _event_messages(
+    events: Iterable[SpanEvent], attributes: Mapping[str, Any]
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     shown: list[Message] = []
     said: list[Message] = []
-    for event in events:
-        before, after = _messages(event.name, event.attributes)
+    bodies = [(event.name, event.attributes) for event in events]
+    for event_name, body in (*bodies, *_listed(attributes)):
+        before, after = _messages(event_name, body)
         shown.extend(before)
         said.extend(after)
     return tuple(shown), tuple(said)
+
+
+def _listed(attributes: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """(name, body) of events that Pydantic AI and Logfire keep as one JSON list on the span."""
+    for key in FIELDS["events"]:
+        raw = attributes.get(key)
+        if isinstance(raw, str) and raw.startswith("["):
+            listed, _ = parse(raw)
+            for body in listed if isinstance(listed, list) else ():
+                if isinstance(body, dict) and body.get("event.name") in ROLES:
+                    yield body["event.name"], body
 
 
 def _messages(
@@ -112,9 +129,9 @@ def _messages(
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """Messages shown to the model and said by it, of one event body."""
     if event == CONTENT_PROMPT:
-        return messages(parse(body.get("gen_ai.prompt"))[0], "user") or (), ()
+        return prompt(parse(body.get("gen_ai.prompt"))[0]) or (), ()
     if event == CONTENT_COMPLETION:
-        return (), messages(parse(body.get("gen_ai.completion"))[0], "assistant") or ()
+        return (), spoken(parse(body.get("gen_ai.completion"))[0]) or ()
     if event == CHOICE:
         return (), _choice(body)
     if event == TOOL_MESSAGE:

@@ -10,6 +10,8 @@ Rules
 Source: mlflow/mlflow mlflow/tracing/{constant,otel}, mlflow/entities/span.py.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +55,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 MAPPED = frozenset({"metadata", "tool_call_id"})
 PREFIXES: tuple[str, ...] = ("mlflow.",)
+_SCALAR = re.compile(r"-?(0|[1-9]\d{0,40})(\.\d{1,40})?|true|false|null")
 _CHUNK = "mlflow.chunk.item."
 
 
@@ -122,7 +125,12 @@ def _model_call(span: Span, base: Reading, state: dict[str, ContentState]) -> Re
 
 
 def _side(attributes: Mapping[str, Any], key: str) -> tuple[Any, ContentState]:
-    return parse(attributes[key]) if key in attributes else (None, "absent")
+    """What was put in or came out: JSON always, so ``0`` and ``false`` are no text."""
+    raw = attributes.get(key)
+    if isinstance(raw, str) and _SCALAR.fullmatch(raw):
+        value = json.loads(raw)
+        return value, "null" if value is None else "captured"
+    return parse(raw) if raw is not None else (None, "absent")
 
 
 def _reply(value: Any, span: Span) -> tuple[Message, ...] | None:

@@ -13,14 +13,23 @@ import msgspec
 from processors.model.step import Model, Usage
 
 PROVIDERS: dict[str, str] = {
-    **dict.fromkeys(("openai.chat", "openai.responses", "openai-chat"), "openai"),
+    "openai-chat": "openai",
     **dict.fromkeys(("az.ai.openai", "azure", "azure_openai"), "azure.ai.openai"),
     "az.ai.inference": "azure.ai.inference",
-    **dict.fromkeys(("aws", "bedrock", "aws_bedrock"), "aws.bedrock"),
-    "vertex_ai": "gcp.vertex_ai",
+    "azure-openai": "azure.ai.openai",
+    **dict.fromkeys(("aws", "bedrock", "aws_bedrock", "amazon-bedrock"), "aws.bedrock"),
+    **dict.fromkeys(("vertex_ai", "google.vertex"), "gcp.vertex_ai"),
+    "mistral": "mistral_ai",
     **dict.fromkeys(("gemini", "google"), "gcp.gemini"),
     "xai": "x_ai",
 }
+# What the AI SDK writes after the provider.
+_INTERFACES = frozenset(
+    {
+        *("chat", "responses", "messages", "completion", "completions", "embedding"),
+        *("generative-ai", "image", "speech", "transcription"),
+    }
+)
 FRAMEWORKS = frozenset(
     {
         *("strands-agents", "langchain", "langgraph", "autogen", "gcp.vertex.agent", "crewai"),
@@ -52,7 +61,12 @@ def provider_word(written: str | None) -> str | None:
     if written is None:
         return None
     word = written.lower()
-    return None if word in FRAMEWORKS else PROVIDERS.get(word, word)
+    if word in FRAMEWORKS:
+        return None
+    vendor, _, interface = word.rpartition(".")
+    if vendor and interface in _INTERFACES:
+        word = vendor
+    return PROVIDERS.get(word, word)
 
 
 def finish_word(written: str) -> str:
