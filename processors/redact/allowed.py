@@ -1,16 +1,22 @@
-"""What may be kept of a span's loose attributes when no content is captured.
+"""What may be kept of a span's loose attributes.
 
 Rules
-1. An attribute nobody listed is content: its value goes, whatever its type. New dialects bring new
+1. An attribute nobody listed is unknown: its value goes, whatever its type. New dialects bring new
    keys all the time, and a key that looks harmless today carries a prompt tomorrow.
-2. A listed one keeps numbers, truth values and short names; a long or many-worded text is content.
-3. Of an address only scheme, host and path are kept; its query goes.
+2. Without content a listed one keeps numbers, truth values and short names; a long or many-worded
+   text is content. Of an address only scheme, host and path are kept; its query goes.
+3. With masked content the attributes of known dialects stay too, which carry messages, arguments
+   and results.
+4. A project's ``deny`` and ``allow`` come first, in this order.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal
 
-Listing = Literal["name", "number", "content"]
+from processors.redact.terms import Terms
+
+Listing = Literal["name", "number", "content", "unknown"]
 NAME_CHARACTERS_MAX: Final = 100
 NAME_WORDS_MAX: Final = 6
 
@@ -55,18 +61,67 @@ _MODEL_KEYS = frozenset(
         *("gen_ai.response.finish_reasons", "gen_ai.request.encoding_formats"),
     }
 )
+# Dialects whose attributes are read somewhere: what is theirs is content, not unknown.
+_DIALECTS: Final = (
+    *("gen_ai.", "llm.", "openinference.", "input.", "output.", "retrieval.", "embedding."),
+    *("reranker.", "document.", "traceloop.", "ai.", "langfuse.", "langsmith.", "langgraph."),
+    *("mlflow.", "logfire.", "pydantic_ai.", "smolagents.", "crewai.", "crew_", "genkit:"),
+    *("agent_framework.", "event_loop.", "executor.", "workflow.", "message.", "edge_group."),
+    *("mastra.", "litellm.", "openai.", "anthropic.", "gcp.vertex.", "mcp.", "jsonrpc.", "tool."),
+    *("tool_call.", "metadata.", "exception.", "agenttwin.claim.", "claude_code.", "codex."),
+    *("gemini_cli.", "http.", "url.", "rpc.", "server.", "client.", "network.", "db.", "error."),
+    *("code.", "otel.", "event.", "service.", "telemetry.", "operation.", "dspy.", "haystack."),
+    *("autogen.", "bedrock.", "aws.bedrock.", "semantic_kernel.", "lk.", "braintrust.", "weave."),
+)
+_DIALECT_KEYS: Final = frozenset(
+    {
+        *("agent_name", "model", "model_name", "model_id", "tools", "temperature", "stream"),
+        *("tool_arguments", "tool_response", "tool_call_id", "final_result", "invocation_params"),
+        *("model_request_parameters", "instructions", "request_data", "options", "metadata"),
+        *("content", "role", "id", "finish_reason", "prompt", "completion", "return", "system"),
+        *("name", "body", "message", "all_messages_events", "events", "tool_name", "function_args"),
+        *("result", "output", "input", "arguments", "decision", "success", "duration_ms", "type"),
+    }
+)
 _DENIED: Final = ("gen_ai.agent.description", "service.instance.owner")
 _URL_KEYS = frozenset({"url.full", "http.url", "url.path", "http.target"})
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
 
 
+class Listings:
+    """How keys are listed on a project's terms."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._allow = _Keys(terms.allow)
+        self._deny = _Keys(terms.deny)
+
+    def of(self, key: str) -> Listing:
+        """How an attribute's key is listed: what of its value may stay."""
+        if self._deny.hold(key):
+            return "unknown"
+        return "name" if self._allow.hold(key) else listing_of(key)
+
+
+class _Keys:
+    """Attribute keys, exact or by their beginning."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._exact = frozenset(text for text in patterns if not text.endswith("*"))
+        self._beginnings = tuple(text[:-1] for text in patterns if text.endswith("*"))
+
+    def hold(self, key: str) -> bool:
+        return key in self._exact or key.startswith(self._beginnings)
+
+
 def listing_of(key: str) -> Listing:
-    """How an attribute's key is listed: its short values stay, its numbers stay, or nothing."""
+    """How the program lists a key: its short values may stay, its numbers, content, or unknown."""
     if key in _DENIED:
         return "content"
     if key in _EXACT or key in _MODEL_KEYS or key.startswith(_PREFIXES):
         return "name"
-    return "number" if key.startswith(_NUMBERS_ONLY) else "content"
+    if key.startswith(_NUMBERS_ONLY):
+        return "number"
+    return "content" if key in _DIALECT_KEYS or key.startswith(_DIALECTS) else "unknown"
 
 
 def without_query(key: str, value: str) -> str:

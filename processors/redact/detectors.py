@@ -1,47 +1,50 @@
-"""Detectors: what a secret or a personal datum looks like in a text, and the mask put in its place.
+"""Detectors: what a secret or a personal datum looks like in a text.
 
 Rules
 1. One ``Set`` says which detectors match a text at all; only those then search it. RE2 throughout:
    linear in the text, whatever the text.
 2. A match that has a check digit must pass it (cards: Luhn, IBAN: mod 97).
-3. A mask is text that no detector matches, and masking runs to a fixed point: it is idempotent.
-4. Each text is looked at once a Masker, which remembers a bounded number of them.
-5. ``is_clean`` is certain when it says yes: a text in which no detector matches anywhere, with
-   JSON's escapes read as blanks, holds no datum in any of its leaves either.
+3. Two spellings of one datum have one ``canonical`` form, so that their digests are equal.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import re2
 from msgspec import Struct
 
-_SHORTEST = 6  # no detector matches less
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_PASSES_MAX = 32
-_REMEMBERED_MAX = 50_000
-_ESCAPED_BLANK = re.compile(r"\\+[bfnrt]")
+from processors.redact.hidden import BASE64, PERCENT
+from processors.redact.substitute import is_substitute
+from processors.redact.terms import Kind
+
 # A JSON member whose key's name says that its value is a secret (``leaves`` has the exact rule).
 _NAMED_MEMBER = (
     r"(?i)(?:pass(?:word|wd|phrase|code)|pwd|secret|key|authorization|token|cookie|credentials?"
-    r"|cvv2?|cvc|pin|card[_-]?number|ssn|iban)\\*[\"']\s*:"
+    r"|bearer|jwt|otp|cvv2?|cvc|pin|card[_-]?number|ssn|iban)\\*[\"']\s*:"
 )
 
 Span = tuple[int, int]
 Check = Callable[[str], Iterator[Span]]
+Found = tuple[int, int, Kind, str]
+"""Where a datum begins and ends, its kind, and its canonical form."""
+
+
+def _squeezed(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 class Detector(Struct, frozen=True, kw_only=True):
     """One kind of datum; ``check`` narrows a match to the spans within it that are real."""
 
-    name: str
+    name: Kind
     pattern: str
     check: Check | None = None
+    canonical: Callable[[str], str] = str
 
     @property
     def mask(self) -> str:
-        """What stands in its place, e.g. ``[email]``."""
+        """What stands in its place under ``mask``, e.g. ``[email]``."""
         return f"[{self.name}]"
 
 
@@ -90,9 +93,9 @@ def _iban(text: str) -> Iterator[Span]:
     """The beginning of a candidate that is its country's IBAN (mod 97)."""
     length, seen = _IBAN_LENGTHS.get(text[:2], 0), 0
     for end, char in enumerate(text, 1):
-        seen += char != " "
+        seen += char.isalnum()
         if seen == length:
-            if _mod97(text[:end].replace(" ", "")):
+            if _mod97(_squeezed(text[:end])):
                 yield 0, end
             return
 
@@ -114,61 +117,124 @@ def _token(text: str) -> Iterator[Span]:
         yield 0, len(text)
 
 
+def _named(text: str) -> Iterator[Span]:
+    """A secret behind its name, unless what stands there is our own substitute for it."""
+    if not is_substitute(_behind_name(text)):
+        yield 0, len(text)
+
+
+def _queried(text: str) -> Iterator[Span]:
+    """The value of a query parameter whose name says that it is a secret."""
+    start = text.index("=") + 1
+    if not is_substitute(text[start:]):
+        yield start, len(text)
+
+
+_NAME_ENDS = re.compile(r".*?(?:[=:]|\bis\b)[\s\\\"']*", re.DOTALL | re.IGNORECASE)
+
+
+def _behind_name(text: str) -> str:
+    return _NAME_ENDS.sub("", text, count=1)
+
+
+def _bare(text: str) -> str:
+    return text.lstrip("_")
+
+
+def _userinfo(text: str) -> str:
+    return text.partition("://")[2].rstrip("@")
+
+
 _NAMED = (
-    r"pass(?:word|wd|phrase)|pwd|secret|client[_-]?secret|api[ _-]?key|access[ _-]?key"
+    r"pass(?:word|wd|phrase|code)|pwd|secret|client[_-]?secret|api[ _-]?key|access[ _-]?key"
     r"|secret[_-]?access[_-]?key|access[ _-]?token|refresh[ _-]?token|auth[_-]?token|id[_-]?token"
-    r"|private[_-]?key|cvv|cvc"
+    r"|session[_-]?token|private[_-]?key|cvv2?|cvc"
 )
+_QUERIED = r"token|secret|key|sig|signature|passw(?:or)?d|pwd|auth|session|credential|jwt|otp|code"
+# An underscore is a word's character to RE2; before a key it only joins a name to it.
+_EDGE = r"(?:\b|_)"
 
 DETECTORS: tuple[Detector, ...] = (
     Detector(
         name="private_key",
         pattern=r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
         r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
+        canonical=_squeezed,
     ),
     Detector(
-        name="jwt", pattern=r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,3}"
+        name="jwt",
+        pattern=_EDGE + r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,3}",
+        canonical=_bare,
     ),
     Detector(
-        name="aws_key", pattern=r"\b(?:A[KS]IA|ABIA|ACCA|AGPA|AIDA|AROA|AN[PV]A)[A-Z0-9]{16}\b"
+        name="aws_key",
+        pattern=_EDGE + r"(?:A[KS]IA|ABIA|ACCA|AGPA|AIDA|AROA|AN[PV]A)[A-Z0-9]{16}",
+        canonical=_bare,
     ),
     Detector(
         name="api_key",
-        pattern=r"\b(?:[spr]k[-_](?:[a-z0-9]{2,10}[-_])*[A-Za-z0-9]{12,}[A-Za-z0-9_-]*"
+        pattern=_EDGE + r"(?:[spr]k[-_](?:[a-z0-9]{2,10}[-_])*[A-Za-z0-9]{12,}[A-Za-z0-9_-]*"
         r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
         r"|xox[a-z]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{20,}"
         r"|npm_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{20,}"
         r"|whsec_[A-Za-z0-9]{16,}|ep1\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})",
+        canonical=_bare,
     ),
     Detector(
-        name="bearer", pattern=r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*", check=_token
+        name="bearer",
+        pattern=r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*",
+        check=_token,
+        canonical=lambda text: text.split(maxsplit=1)[1],
     ),
     Detector(
         name="credential",
-        pattern=r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@]{1,200}:[^/\s@]{1,200}@",
+        pattern=r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@]{0,200}(?::[^/\s]{0,200})?@",
+        canonical=_userinfo,
     ),
     Detector(
         name="secret",
-        pattern=rf"(?i)\b(?:{_NAMED})[\"']?\s*(?:=|:|\bis\b)\s*[\"']?[^\s\"',;\[\]]{{4,}}",
+        pattern=rf"(?i)(?:\b|_)(?:{_NAMED})\\*[\"']?\s*(?:=|:|\bis\b)\s*\\*[\"']?"
+        r"[^\s\"',;\[\]]{4,}",
+        check=_named,
+        canonical=_behind_name,
     ),
-    Detector(name="email", pattern=r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+"),
-    Detector(name="iban", pattern=r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b", check=_iban),
-    Detector(name="card", pattern=r"\d(?:[ -]?\d){12,}", check=_cards),
-    Detector(name="ssn", pattern=r"\b\d{3}-\d{2}-\d{4}\b"),
+    Detector(
+        name="secret",
+        pattern=rf"(?i)[?&;][a-z0-9_.-]*(?:{_QUERIED})=[^\s&;#\"'<>\[\]]+",
+        check=_queried,
+    ),
+    Detector(
+        name="email",
+        pattern=r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+",
+        canonical=str.lower,
+    ),
+    Detector(
+        name="iban",
+        pattern=r"\b[A-Z]{2}\d{2}(?:[ +]?[A-Z0-9]){11,30}\b",
+        check=_iban,
+        canonical=_squeezed,
+    ),
+    Detector(name="card", pattern=r"\d(?:[ +-]?\d){12,}", check=_cards, canonical=_squeezed),
+    Detector(name="ssn", pattern=r"\b\d{3}-\d{2}-\d{4}\b", canonical=_squeezed),
     Detector(
         name="phone",
-        pattern=r"\+\d{1,3}(?:[ ./-]?\(?\d{1,5}\)?){2,6}"
+        pattern=r"\+\d{1,3}(?:[ +./-]?\(?\d{1,5}\)?){2,6}"
         r"|\(\d{2,5}\) ?\d{3,4}[ .-]?\d{3,6}\b|\b\d{3}[ .-]\d{3}[ .-]\d{4}\b",
         check=_phone,
+        canonical=_squeezed,
     ),
 )
 _COMPILED = tuple(re2.compile(detector.pattern) for detector in DETECTORS)
+HIDDEN_PERCENT: Final = len(DETECTORS)
+HIDDEN_BASE64: Final = HIDDEN_PERCENT + 1
 
 
 def _prefilter() -> "re2.Set":
     found = re2.Set.SearchSet()
     for detector in DETECTORS:
         found.Add(detector.pattern)
+    found.Add(PERCENT)
+    found.Add(BASE64)
     found.Add(_NAMED_MEMBER)
     found.Compile()
     return found
@@ -177,76 +243,24 @@ def _prefilter() -> "re2.Set":
 _SET = _prefilter()
 
 
-class Masker:
-    """Masks texts; remembers those it has seen. Make one for each trace."""
+def matching(text: str) -> list[int]:
+    """The numbers of the detectors that match; ``HIDDEN_PERCENT``, ``HIDDEN_BASE64`` for encodings.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, str | None] = {}  # None: nothing to mask
-        self.documents: dict[str, str | None] = {}  # what ``leaves`` made of texts that are JSON
-        self.secret_keys: dict[str, bool] = {}  # what ``leaves`` found out about keys' names
-
-    def mask(self, text: str) -> str:
-        """The text with every datum replaced by its mask; equal to the text when there is none."""
-        if len(text) < _SHORTEST:
-            return text
-        try:
-            known = self._seen[text]
-        except KeyError:
-            if len(self._seen) >= _REMEMBERED_MAX:
-                self._seen.clear()
-            after = self._masked(text)
-            known = self._seen[text] = None if after == text else after
-        return text if known is None else known  # the very object: callers compare by identity
-
-    def is_clean(self, text: str) -> bool:
-        """Whether a text that is JSON certainly holds nothing to mask. No is no answer."""
-        if "\\u" in text or (not text.isascii() and _SURROGATE.search(text)):
-            return False
-        blank = _ESCAPED_BLANK.sub(" ", text) if "\\" in text else text
-        return not _SET.Match(blank)
-
-    def _masked(self, text: str) -> str:
-        readable = _SURROGATE.sub("\ufffd", text) if not text.isascii() else text
-        if "\\u" in readable:  # an escape must not hide an @
-            readable = _ESCAPE.sub(lambda match: _character(match[1]), readable)
-        result = _once(readable)
-        if result == readable:
-            return text
-        for _ in range(_PASSES_MAX):
-            after = _once(result)
-            if after == result:
-                return result
-            result = after
-        return "[secret]"
+    The number after those is a JSON member whose name says it is secret.
+    """
+    numbers: list[int] = _SET.Match(text) or []
+    return numbers
 
 
-def _character(code: str) -> str:
-    char = chr(int(code, 16))
-    return "\ufffd" if _SURROGATE.match(char) else char
-
-
-def _once(text: str) -> str:
-    spans = sorted(_spans(text), key=lambda item: (item[0], -item[1]))
-    if not spans:
-        return text
-    parts: list[str] = []
-    position = 0
-    for start, end, mask in spans:
-        if start >= position:
-            parts += (text[position:start], mask)
-        position = max(position, end)
-    parts.append(text[position:])
-    return "".join(parts)
-
-
-def _spans(text: str) -> Iterator[tuple[int, int, str]]:
-    for number in _SET.Match(text) or ():
-        if number == len(DETECTORS):
+def data(text: str, numbers: list[int]) -> Iterator[Found]:
+    """Every datum that the detectors of these numbers find."""
+    for number in numbers:
+        if number >= HIDDEN_PERCENT:
             continue
         detector = DETECTORS[number]
         for match in _COMPILED[number].finditer(text):
-            if detector.check is None:
-                yield match.start(), match.end(), detector.mask
-                continue
-            for start, end in detector.check(match[0]):
-                yield match.start() + start, match.start() + end, detector.mask
+            start, whole = match.start(), match[0]
+            spans = ((0, len(whole)),) if detector.check is None else detector.check(whole)
+            for first, last in spans:
+                value = detector.canonical(whole[first:last])
+                yield start + first, start + last, detector.name, value

@@ -1,20 +1,25 @@
-"""Two ways to keep: names only (capture off), or texts with their data masked (redacted).
+"""Two ways to keep: names only (capture off), or texts with their data replaced (redacted).
 
 Rules
 1. Both answer the same questions about a name, a text, a value, messages and loose attributes.
-2. A datum in a name or an id is masked either way; a name too long for a name is content.
-3. Where nothing need change the very same object comes back.
+2. A datum in a name or an id is replaced either way; a name too long for a name is content.
+3. An attribute whose key is unknown or denied keeps its key only, either way.
+4. Where nothing need change the very same object comes back. What repeats is looked at once, within
+   bounds.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any, Final, Literal, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.step import Message, Part
-from processors.redact.allowed import Listing, is_code, is_name, listing_of, without_query
-from processors.redact.detectors import Masker
-from processors.redact.leaves import BY_KEY, is_secret_key, masked, masked_text
+from processors.redact.allowed import Listing, Listings, is_code, is_name, without_query
+from processors.redact.leaves import by_key, masked, masked_text
+from processors.redact.masker import Masker
+from processors.redact.terms import Terms
 
 REDACTED: Final = "[redacted]"
 _NAMES_MAX: Final = 50_000
@@ -57,8 +62,9 @@ class Keeping(Protocol):
 class NamesOnly:
     """Capture ``off``. Remembers names and keys, which repeat, up to a bound."""
 
-    def __init__(self) -> None:
-        self._masker = Masker()
+    def __init__(self, terms: Terms) -> None:
+        self._masker = Masker(terms)
+        self._listings = Listings(terms)
         self._names: dict[str, str] = {}
         self._keys: dict[str, Listing | None] = {}
 
@@ -103,11 +109,13 @@ class NamesOnly:
             if len(self._keys) >= _NAMES_MAX:
                 self._keys.clear()
             plain = is_code(key) and self._masker.mask(key) == key
-            self._keys[key] = listing_of(key) if plain else None
+            self._keys[key] = self._listings.of(key) if plain else None
         return self._keys[key]
 
     def _attribute(self, key: str, value: Any, listing: Listing) -> Any:
-        if listing == "content" or (listing == "number" and not isinstance(value, int | float)):
+        if listing in ("content", "unknown"):
+            return REDACTED
+        if listing == "number" and not isinstance(value, int | float):
             return REDACTED
         if isinstance(value, str):
             return self.name(without_query(key, value))
@@ -121,8 +129,10 @@ class NamesOnly:
 class Masked:
     """Capture ``redacted``."""
 
-    def __init__(self) -> None:
-        self._masker = Masker()
+    def __init__(self, terms: Terms) -> None:
+        self._masker = Masker(terms)
+        self._listings = Listings(terms)
+        self._keys: dict[str, _Fate] = {}
 
     def name(self, text: str) -> str:
         """The name, masked."""
@@ -142,22 +152,19 @@ class Masked:
 
     def messages(self, messages: Messages) -> Messages:
         """The messages, their parts masked."""
-        return tuple(
-            replace(
-                message,
-                parts=tuple(self._part(part) for part in message.parts),
-                name=self.name(message.name) if message.name else message.name,
-            )
-            for message in messages
-        )
+        kept = [self._message(message) for message in messages]
+        return messages if _same(kept, messages) else tuple(kept)
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Every attribute, masked; headers and other secrets by their key."""
+        """Every attribute whose key is known, masked; headers and other secrets by their key."""
         found = {}
+        keys, masker = self._keys, self._masker
         for key, value in attributes.items():
-            name = self._masker.mask(key)
-            secret = is_secret_key(key, self._masker) and not isinstance(value, bool)
-            found[name] = BY_KEY if secret else masked(value, self._masker)
+            fate = keys.get(key) or self._learn(key)
+            if fate.way == "mask":
+                found[fate.name] = masked(value, masker)
+            else:
+                found[fate.name] = by_key(value, masker) if fate.way == "secret" else REDACTED
         return found
 
     def data(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -165,10 +172,42 @@ class Masked:
         kept: dict[str, Any] = masked(data, self._masker)
         return kept
 
+    def _learn(self, key: str) -> "_Fate":
+        if len(self._keys) >= _NAMES_MAX:
+            self._keys.clear()
+        way: _Way = "mask"
+        if self._listings.of(key) == "unknown":
+            way = "take"
+        elif self._masker.names_secret(key):
+            way = "secret"
+        fate = self._keys[key] = _Fate(name=self._masker.mask(key), way=way)
+        return fate
+
+    def _message(self, message: Message) -> Message:
+        parts = [self._part(part) for part in message.parts]
+        name = self.name(message.name) if message.name else message.name
+        if name is message.name and _same(parts, message.parts):
+            return message
+        return replace(message, parts=tuple(parts), name=name)
+
     def _part(self, part: Part) -> Part:
-        return replace(
-            part,
-            content=masked(part.content, self._masker),
-            id=self.name(part.id) if part.id else part.id,
-            name=self.name(part.name) if part.name else part.name,
-        )
+        content = masked(part.content, self._masker)
+        id_ = self.name(part.id) if part.id else part.id
+        name = self.name(part.name) if part.name else part.name
+        if content is part.content and id_ is part.id and name is part.name:
+            return part
+        return replace(part, content=content, id=id_, name=name)
+
+
+_Way = Literal["mask", "secret", "take"]
+
+
+class _Fate(Struct, frozen=True):
+    """What becomes of an attribute's key, and of its value."""
+
+    name: str
+    way: _Way
+
+
+def _same(left: Sequence[object], right: Sequence[object]) -> bool:
+    return all(map(is_, left, right))

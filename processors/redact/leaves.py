@@ -5,31 +5,30 @@ Rules
    is a secret becomes its mask, a text.
 2. A text that is JSON is parsed, masked by its leaves and written again; unchanged, it stays byte
    for byte. One that begins as JSON and cannot be read is replaced whole: no pattern runs over it.
-3. The value under a key that names a secret (``password``, ``authorization``) is masked whatever it
-   looks like.
+3. The value under a key that names a secret (``password``, ``authorization``) is replaced whatever
+   it looks like.
 4. A key that is itself a datum is masked too; keys that become equal are numbered.
+5. Bytes (``{"$b64": …}``) are masked as the text they are; those that are no text go.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from operator import is_
 from typing import Any, Final
 
-from processors.redact.detectors import Masker
+import msgspec
+
+from processors.redact.hidden import BINARY
+from processors.redact.masker import Masker
+from processors.redact.substitute import is_substitute
 
 UNREADABLE: Final = "[unreadable JSON]"
-BY_KEY: Final = "[secret]"
 _DEPTH_MAX: Final = 100
-_DOCUMENTS_MAX: Final = 5_000
 _NUMBER_MIN: Final = 10**11
 _NUMBER_END: Final = 10**20
 _BEGINS_AS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SECRET_KEY = re.compile(
-    r"(?:^|[._-])(?:pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key|apikey|authorization"
-    r"|(?:access|refresh|auth|id|bearer|session|csrf|approval)[_-]?token|cookie|set-cookie"
-    r"|private[_-]?key|client[_-]?secret|credentials?|cvv2?|cvc|pin|card[_-]?number|ssn|iban)$"
-)
+_BYTES = "$b64"
 
 
 class _Repeated(dict[str, Any]):
@@ -38,42 +37,53 @@ class _Repeated(dict[str, Any]):
 
 def masked(value: Any, masker: Masker, depth: int = 0) -> Any:
     """The value with every datum masked; the same object where there is none."""
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return masked_text(value, masker, depth)
+    if kind is int:
+        return _masked_number(value, masker)
+    if value is None or kind is bool or kind is float:
+        return value
     if depth > _DEPTH_MAX:
         return UNREADABLE
     if isinstance(value, dict):
         return _masked_object(value, masker, depth)
     if isinstance(value, list | tuple):
         items = [masked(item, masker, depth + 1) for item in value]
-        same = all(left is right for left, right in zip(items, value, strict=True))
-        return value if same else items if isinstance(value, list) else tuple(items)
-    if isinstance(value, int) and not isinstance(value, bool):
-        digits = str(value) if _NUMBER_MIN <= abs(value) < _NUMBER_END else ""
-        return masker.mask(digits) if digits and masker.mask(digits) != digits else value
+        if all(map(is_, items, value)):
+            return value
+        return items if isinstance(value, list) else tuple(items)
     return value
+
+
+def _masked_number(value: int, masker: Masker) -> Any:
+    if not _NUMBER_MIN <= abs(value) < _NUMBER_END:
+        return value
+    digits = str(value)
+    after = masker.mask(digits)
+    return value if after == digits else after
 
 
 def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
     """A text masked: by its leaves when it is JSON, else as a whole."""
     if not text or (text[0] not in '{["' and not text[0].isspace()):
         return masker.mask(text)
+    memory = masker.documents
     try:
-        known = masker.documents[text]
+        known = memory.known[text]
     except KeyError:
-        if len(masker.documents) >= _DOCUMENTS_MAX:
-            masker.documents.clear()
         after = _masked_document(text, masker, depth)
-        known = masker.documents[text] = None if after == text else after
+        known = None if after == text else after
+        memory.keep(text, known)
     return text if known is None else known
 
 
 def _masked_document(text: str, masker: Masker, depth: int) -> str:
+    if _BEGINS_AS_JSON.match(text) and masker.is_clean(text) and _is_json(text):
+        return text
     parsed = _parsed(text)
     if parsed is None:
         return UNREADABLE if _BEGINS_AS_JSON.match(text) else masker.mask(text)
-    if masker.is_clean(text):
-        return text
     (value,) = parsed
     if not isinstance(value, dict | list | str):
         return masker.mask(text)
@@ -83,17 +93,12 @@ def _masked_document(text: str, masker: Masker, depth: int) -> str:
     return json.dumps(after, ensure_ascii=False, separators=(",", ":"))
 
 
-def is_secret_key(key: str, masker: Masker) -> bool:
-    """``names_secret``, remembered by the masker."""
-    secret = masker.secret_keys.get(key)
-    if secret is None:
-        secret = masker.secret_keys[key] = names_secret(key)
-    return secret
-
-
-def names_secret(key: str) -> bool:
-    """Whether a key's name says that its value is a secret."""
-    return _SECRET_KEY.search(_CAMEL.sub("_", key).lower()) is not None
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parsed(text: str) -> tuple[Any] | None:
@@ -114,7 +119,9 @@ def _repeats(value: Any) -> bool:
     return isinstance(value, list) and any(map(_repeats, value))
 
 
-def _masked_object(value: dict[str, Any], masker: Masker, depth: int) -> dict[str, Any]:
+def _masked_object(value: dict[str, Any], masker: Masker, depth: int) -> Any:
+    if len(value) == 1 and isinstance(value.get(_BYTES), str):
+        return _masked_bytes(value, masker)
     result: dict[str, Any] = {}
     same = True
     for key, item in value.items():
@@ -127,11 +134,27 @@ def _masked_object(value: dict[str, Any], masker: Masker, depth: int) -> dict[st
     return value if same else result
 
 
+def _masked_bytes(value: dict[str, str], masker: Masker) -> Any:
+    encoded = value[_BYTES]
+    after = masker.bytes(encoded)
+    if after == encoded:
+        return value
+    return after if after == BINARY else {_BYTES: after}
+
+
 def _member(name: Any, item: Any, masker: Masker, depth: int) -> Any:
-    empty = item in (None, "", BY_KEY) or isinstance(item, bool)
-    if not empty and isinstance(name, str) and is_secret_key(name, masker):
-        return BY_KEY
+    if isinstance(name, str) and masker.names_secret(name):
+        return by_key(item, masker)
     return masked(item, masker, depth + 1)
+
+
+def by_key(value: Any, masker: Masker) -> Any:
+    """What stands for a value under a key that names a secret; nothing stays nothing."""
+    if value in (None, "") or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return value if is_substitute(value) else masker.secret(value)
+    return masker.secret(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -4,12 +4,13 @@ Rules
 1. ``off``: every captured text and value goes: messages, outputs, arguments, results, the final
    answer, claims' texts, errors' and free texts, evidence data, attributes that ``allowed`` does
    not list. Ids, names, times, status, usage, decisions and the outcome stay.
-2. ``redacted``: texts stay, with what ``detectors`` find masked (``leaves``). ``full``: all stays.
+2. ``redacted``: texts stay, with what ``detectors`` find replaced on the project's terms;
+   attributes of unknown keys go. ``full``: all stays.
 3. ``content_state`` keeps that there was something: what lost anything is ``redacted``.
 4. Redacting twice changes nothing, and the same trace gives the same result.
 """
 
-from typing import Literal
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from processors.model.names import Capture
 from processors.model.trace import AgentTrace, Service, TraceWarning
 from processors.redact.keeping import Keeping, Masked, NamesOnly
 from processors.redact.steps import redact_step
+from processors.redact.terms import Terms
 
 # Warnings whose detail is ours: step ids, tool names and fixed sentences.
 _OWN_WARNINGS = frozenset(
@@ -25,20 +27,28 @@ _OWN_WARNINGS = frozenset(
 )
 
 
-def redact(trace: AgentTrace, capture: Capture, keep: Keeping | None = None) -> AgentTrace:
-    """The trace as a project with this capture may keep it.
+def redact(trace: AgentTrace, on: Terms | Capture, keep: Keeping | None = None) -> AgentTrace:
+    """The trace as a project on these terms may keep it; a capture alone is its plain terms.
 
-    ``keep`` is ``keeping(capture)``, handed in by a caller with many traces: what repeats from
-    trace to trace is then looked at once. The result is the same.
+    ``keep`` is ``keeping(on)``, handed in by a caller with many traces: what repeats from trace to
+    trace is then looked at once. The result is the same.
     """
-    if capture == "full":
-        return trace
-    return _kept(trace, keep or keeping(capture))
+    keep = keep or keeping(on)
+    return trace if keep is None else _kept(trace, keep)
 
 
-def keeping(capture: Literal["off", "redacted"]) -> Keeping:
-    """How a capture keeps things, with a memory of its own."""
-    return NamesOnly() if capture == "off" else Masked()
+def keeping(on: Terms | Capture) -> Keeping | None:
+    """How a project on these terms keeps things, with a memory of its own; None keeps all."""
+    terms = on if isinstance(on, Terms) else Terms(capture=on)
+    match terms.capture:
+        case "off":
+            return NamesOnly(terms)
+        case "redacted":
+            return Masked(terms)
+        case "full":
+            return None
+        case never:
+            assert_never(never)
 
 
 def _kept(trace: AgentTrace, keep: Keeping) -> AgentTrace:

@@ -20,32 +20,41 @@ _EMPTY: Final[tuple[object, ...]] = ("", {}, [], ())
 
 def redact_step(step: Step, keep: Keeping) -> Step:
     """The step as it may be kept."""
-    states = dict(step.content_state)
-    messages_in = _content("messages_in", step.messages_in, keep.messages, states)
-    messages_out = _content("messages_out", step.messages_out, keep.messages, states)
-    return replace(
-        step,
-        name=keep.name(step.name),
-        subtype=_name(step.subtype, keep),
-        agent=_agent(step.agent, keep),
-        error=_error(step.error, keep),
-        model=_model(step.model, keep),
-        messages_in=messages_in,
-        messages_out=messages_out,
-        output=_content("output", step.output, keep.value, states),
-        tool=_tool(step.tool, keep, states),
-        decision=_decision(step.decision, keep),
-        attributes=keep.attributes(step.attributes),
-        sources=tuple(_source(source, keep) for source in step.sources),
-        content_state=states,
-    )
+    states: dict[str, ContentState] = {}
+    fields: dict[str, Any] = {
+        "name": keep.name(step.name),
+        "attributes": keep.attributes(step.attributes),
+    }
+    if step.messages_in is not None:
+        fields["messages_in"] = _content("messages_in", step.messages_in, keep.messages, states)
+    if step.messages_out is not None:
+        fields["messages_out"] = _content("messages_out", step.messages_out, keep.messages, states)
+    if step.output is not None:
+        fields["output"] = _content("output", step.output, keep.value, states)
+    if step.tool is not None:
+        fields["tool"] = _tool(step.tool, keep, states)
+    if step.subtype:
+        fields["subtype"] = keep.name(step.subtype)
+    if step.agent is not None:
+        fields["agent"] = _agent(step.agent, keep)
+    if step.error is not None:
+        fields["error"] = _error(step.error, keep)
+    if step.model is not None:
+        fields["model"] = _model(step.model, keep)
+    if step.decision is not None:
+        fields["decision"] = _decision(step.decision, keep)
+    if any(source.ref is not None for source in step.sources):
+        fields["sources"] = tuple(_source(source, keep) for source in step.sources)
+    if states:
+        fields["content_state"] = {**step.content_state, **states}
+    return replace(step, **fields)
 
 
 def _content(field: str, value: Any, kept: Any, states: dict[str, ContentState]) -> Any:
     if value is None:
         return None
     after = kept(value)
-    if after != value and value not in _EMPTY:
+    if after is not value and after != value and value not in _EMPTY:
         states[field] = _TAKEN
     return after
 
@@ -54,17 +63,15 @@ def _name(text: str | None, keep: Keeping) -> str | None:
     return keep.name(text) if text else text
 
 
-def _agent(agent: Agent | None, keep: Keeping) -> Agent | None:
-    if agent is None:
-        return None
-    return Agent(
-        name=_name(agent.name, keep), id=_name(agent.id, keep), version=_name(agent.version, keep)
-    )
+def _agent(agent: Agent, keep: Keeping) -> Agent:
+    name, id_ = _name(agent.name, keep), _name(agent.id, keep)
+    version = _name(agent.version, keep)
+    if name is agent.name and id_ is agent.id and version is agent.version:
+        return agent
+    return Agent(name=name, id=id_, version=version)
 
 
-def _error(error: StepError | None, keep: Keeping) -> StepError | None:
-    if error is None:
-        return None
+def _error(error: StepError, keep: Keeping) -> StepError:
     return StepError(
         type=keep.code(error.type) if error.type else error.type,
         message=keep.text(error.message) if error.message else error.message,
@@ -72,21 +79,17 @@ def _error(error: StepError | None, keep: Keeping) -> StepError | None:
     )
 
 
-def _model(model: Model | None, keep: Keeping) -> Model | None:
-    if model is None:
-        return None
+def _model(model: Model, keep: Keeping) -> Model:
     return Model(
         provider=_name(model.provider, keep),
         request_model=_name(model.request_model, keep),
         response_model=_name(model.response_model, keep),
         response_id=_name(model.response_id, keep),
-        finish_reasons=tuple(keep.name(reason) for reason in model.finish_reasons),
+        finish_reasons=tuple([keep.name(reason) for reason in model.finish_reasons]),
     )
 
 
-def _tool(tool: Tool | None, keep: Keeping, states: dict[str, ContentState]) -> Tool | None:
-    if tool is None:
-        return None
+def _tool(tool: Tool, keep: Keeping, states: dict[str, ContentState]) -> Tool:
     return replace(
         tool,
         name=_name(tool.name, keep),
@@ -98,9 +101,7 @@ def _tool(tool: Tool | None, keep: Keeping, states: dict[str, ContentState]) -> 
     )
 
 
-def _decision(decision: StepDecision | None, keep: Keeping) -> StepDecision | None:
-    if decision is None:
-        return None
+def _decision(decision: StepDecision, keep: Keeping) -> StepDecision:
     reasons = (keep.code(reason) for reason in decision.reasons)
     return replace(decision, reasons=tuple(reason for reason in reasons if reason is not None))
 

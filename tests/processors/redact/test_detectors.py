@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from processors.redact.detectors import DETECTORS, Masker
-from processors.redact.leaves import UNREADABLE, masked, masked_text, names_secret
+from processors.redact.detectors import DETECTORS
+from processors.redact.leaves import UNREADABLE, masked, masked_text
+from processors.redact.masker import Masker, names_secret
 
 
 def mask(text):
