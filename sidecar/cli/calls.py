@@ -70,7 +70,9 @@ def show(call_id: str, config: str | None, store: str | None, output: str) -> No
 
 
 def _line(call: CallRow) -> str:
-    code = call.code or call.decision_effect
+    # A stored answer is given again without a decision: that is no denial.
+    decided = "replayed" if call.phase == "replayed" else call.decision_effect
+    code = call.code or decided
     tool = call.tool or "(no tool)"
     started = instant(call.started_at_ns)
     return f"{started}  {call.call_id}  {tool}  {call.status}  {call.effect}  {code}"

@@ -98,6 +98,14 @@ def test_the_ids_of_the_record_resolve_from_the_data_folder_alone(ran):
     assert audit.returncode == 0, audit.stdout + audit.stderr
 
 
+def test_the_list_of_calls_tells_stored_answers_from_decisions(ran):
+    listed = sidecar(ran.folder, "calls", "list", "--store", ran.record["store"]).stdout
+    ends = [line.split("  ")[-1] for line in listed.splitlines()]
+    assert {"allow", "approval_required", "require_approval", "approval_mismatch"} < set(ends)
+    assert ends.count("replayed") == 2
+    assert "deny" not in ends
+
+
 def test_nothing_of_the_demo_runs_on(ran):
     deadline = time.monotonic() + 5
     while (left := processes_in(ran.folder)) and time.monotonic() < deadline:
