@@ -9,6 +9,7 @@ Rules
 import asyncio
 import base64
 import binascii
+import hashlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -28,8 +29,11 @@ from sidecar import clock
 from sidecar.config import Config, Loaded, is_loopback, load, split_address
 from sidecar.control.http import ControlServer
 from sidecar.egress.client import Egress
-from sidecar.egress.rules import Target
+from sidecar.egress.rules import LeadsBack, Target, TargetRefused
 from sidecar.errors import Problem, SidecarError
+from sidecar.export.client import open_lane
+from sidecar.export.driver import dice, export
+from sidecar.export.worker import ExportWatch
 from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.config import Policy, Upstream
 from sidecar.gateway.driver import Gateway, Ports, Settings
@@ -40,8 +44,9 @@ from sidecar.gateway.registry import Registry
 from sidecar.identity.keys import authenticate, mint
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.driver import Ports as PipelinePorts
+from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.process import PipelineProcess
-from sidecar.pipeline.worker import Work
+from sidecar.pipeline.worker import Life, Work, live
 from sidecar.pipeline.worker import serve as serve_pipeline
 from sidecar.probe.http import ProbeEndpoint
 from sidecar.probe.http import run as run_probes
@@ -53,13 +58,17 @@ from sidecar.receive.http import HttpReceiver
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
+from sidecar.store.outbox import Lane
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
+from sidecar.store.sqlite.outbox import SqliteExportProgress, SqliteOutbox, prepare_outbox
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
 from sidecar.store.sqlite.verdicts import SqliteVerdicts
-from sidecar.telemetry import MetricsServer, cannot_listen
+from sidecar.telemetry import MetricsServer, cannot_listen, log
+
+_VET_NS = 2 * 10**9
 
 
 def load_config(file: str | None, store: str | None, **overrides: object) -> Loaded:
@@ -268,6 +277,14 @@ class PipelineSettings(Struct, frozen=True, kw_only=True):
     master: bytes
 
 
+class ExportSettings(Struct, frozen=True, kw_only=True):
+    """The same to the exporters' process; ``own_ports`` are never dialled on this machine."""
+
+    loaded: Loaded
+    master: bytes
+    own_ports: tuple[int, ...]
+
+
 class _Part(Protocol):
     async def start(self) -> None: ...
 
@@ -289,6 +306,11 @@ def run_server(loaded: Loaded, *, dev: bool, ready: Callable[[Serving], None]) -
 def pipeline_main() -> int:
     """The entry of the pipeline's process (see ``pipeline.worker``)."""
     return serve_pipeline(_open_pipeline)
+
+
+def export_main() -> int:
+    """The entry of the exporters' process (see ``pipeline.worker``)."""
+    return live(_open_export, "export")
 
 
 async def _serve(loaded: Loaded, dev: bool, ready: Callable[[Serving], None]) -> None:
@@ -320,6 +342,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         ledger = SqliteLedger(folder / "ledger.db", ring)
         stack.callback(ledger.close)
         migrate_traces(folder / "traces.db")
+        _prepare_export(loaded)
         traces = stack.enter_context(open_traces(loaded))
         own_ports: set[int] = set()
         egress = Egress(own_ports=own_ports)
@@ -352,11 +375,14 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             stack, config, who, journal=journal, gateway=gateway, ledger=ledger, traces=traces
         )
         own_ports |= {split_address(address)[1] for address in addresses.values()}
+        pids: dict[str, int | None] = {"main": os.getpid(), "pipeline": pipeline.pid}
+        if config.export:
+            pids["export"] = await _start_export(stack, loaded, master, egress, own_ports)
         yield Serving(
             addresses=addresses,
             keys=_dev_keys(keys, config.projects[0].name) if dev else {},
             data_folder=str(folder),
-            pids={"main": os.getpid(), "pipeline": pipeline.pid},
+            pids=pids,
         )
 
 
@@ -406,6 +432,44 @@ async def _listen(
         bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
     metrics.ready = True
     return bound
+
+
+def _prepare_export(loaded: Loaded) -> None:
+    """A place in the outbox for each exporter, before anything is put in."""
+    lanes = [
+        Lane(name=exporter.title, bytes_max=exporter.otlp.queue.bytes_max)
+        for exporter in loaded.config.export
+    ]
+    forgotten = prepare_outbox(Path(loaded.store_folder) / "traces.db", lanes)
+    if forgotten:
+        log("export").warning("export_forgotten", requests=forgotten, reason="no exporter is left")
+
+
+async def _start_export(
+    stack: AsyncExitStack, loaded: Loaded, master: bytes, egress: Egress, own_ports: set[int]
+) -> int | None:
+    """The exporters' process, and the watch over it. Raises SidecarError for one that leads back.
+
+    It starts when everything listens: only then are all ports of ours known.
+    """
+    for index, exporter in enumerate(loaded.config.export):
+        try:
+            await egress.vetted(exporter.target, deadline_ns=_VET_NS)
+        except LeadsBack:
+            raise SidecarError(
+                "an exporter leads back to the sidecar itself",
+                where=f"configuration key export.{index}.otlp.endpoint",
+                do="Export to another receiver (docs/howto/collector.md).",
+            ) from None
+        except TargetRefused as error:
+            log("export").warning("export_not_reachable_yet", reason=str(error))
+    progress = SqliteExportProgress(Path(loaded.store_folder) / "traces.db")
+    stack.callback(progress.close)
+    settings = ExportSettings(loaded=loaded, master=master, own_ports=tuple(sorted(own_ports)))
+    process = PipelineProcess("sidecar.app:export_main", msgspec.json.encode(settings), "export")
+    await _start(stack, process)
+    await _start(stack, ExportWatch(progress))
+    return process.pid
 
 
 async def _start(stack: AsyncExitStack, part: _Part) -> None:
@@ -481,6 +545,7 @@ def _open_pipeline(settings: bytes) -> Work:
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
     probes, egress = open_probes(loaded), Egress()
+    rules = pipeline_rules(loaded.config)
     endpoints = probe_endpoints(loaded)
     ports = PipelinePorts(
         journal=journal,
@@ -489,15 +554,37 @@ def _open_pipeline(settings: bytes) -> Work:
         facts_after=ledger.facts_after,
         probed=lambda trace: bool(plan(trace, probes)),
         probe=lambda trace: run_probes(plan(trace, probes), egress, endpoints),
+        leaving=_leaving(loaded.config, rules, journal.journal_id, given.master),
     )
 
     def close() -> None:
         for store in (opened, traces, journal, ledger, keys):
             store.close()
 
-    return Work(
-        ports=ports, config=loaded.config.assemble, rules=pipeline_rules(loaded.config), close=close
-    )
+    return Work(ports=ports, config=loaded.config.assemble, rules=rules, close=close)
+
+
+def _leaving(config: Config, rules: Rules, sidecar_id: str, master: bytes) -> Leaving | None:
+    if not config.export:
+        return None
+    secret = hashlib.blake2b(b"export", key=master).digest()
+    return Leaving(rules, sidecar_id=sidecar_id, secret=secret)
+
+
+def _open_export(settings: bytes) -> Life:
+    given = msgspec.json.decode(settings, type=ExportSettings)
+    folder = Path(given.loaded.store_folder)
+    keys = SqliteKeys(folder / "ledger.db")
+    outbox = SqliteOutbox(folder / "traces.db", sealers=keyring(keys, given.master))
+    own_ports = frozenset(given.own_ports)
+    start = Path(given.loaded.folder)
+    lanes = [open_lane(each, start, own_ports) for each in given.loaded.config.export]
+
+    def close() -> None:
+        outbox.close()
+        keys.close()
+
+    return Life(run=partial(export, lanes, outbox, dice), close=close)
 
 
 def _authenticate(keys: SqliteKeys, header: str | None) -> Principal:

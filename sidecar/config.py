@@ -36,7 +36,10 @@ from msgspec.inspect import (
 
 from processors.model.names import Capture
 from processors.value import duration_ns
+from sidecar.egress.rules import TargetRefused, read_target
 from sidecar.errors import Problem, SidecarError
+from sidecar.export.config import Exporter, leads_back
+from sidecar.export.config import problems as export_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
 from sidecar.pipeline.config import Config as Assemble
@@ -114,6 +117,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
     probes: tuple[Probe, ...] = ()
+    export: tuple[Exporter, ...] = ()
     control: Control = Control()
     metrics: Metrics = Metrics()
     client: Client = Client()
@@ -138,11 +142,26 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(Problem(f"probes.{index}.http.upstream", text))
         for path, address in self.addresses():
             found += _address_problems(path, address)
+        found += _below("export", [*export_problems(self.export), *self._loops()])
         if not self.store.url.startswith("sqlite:///"):
             found.append(Problem("store.url", "must be sqlite:///<folder>"))
         for index, project in enumerate(self.projects):
             found += _retention_problems(f"projects.{index}.retention", project.retention)
         return found
+
+    def _loops(self) -> Iterator[Problem]:
+        """Exporters that lead back to a listener of ours (docs/adr/0001)."""
+        for index, exporter in enumerate(self.export):
+            try:
+                endpoint = read_target(exporter.target)
+            except TargetRefused:
+                continue  # told by the exporter itself
+            for key, address in self.addresses():
+                if _address_problems(key, address) or not address:
+                    continue
+                if leads_back(endpoint, *split_address(address)):
+                    text = f"leads back to the sidecar itself, which listens there ({key})"
+                    yield Problem(f"{index}.otlp.endpoint", text)
 
     def _upstream_names(self) -> set[str]:
         return {upstream.name for upstream in self.gateway.upstreams}

@@ -39,6 +39,24 @@ DROPPED = Counter(
 JOURNAL_BYTES = Gauge(
     "sidecar_journal_bytes", "Sealed bytes that wait in the journal.", registry=REGISTRY
 )
+EXPORTED_ITEMS = Counter(
+    "sidecar_export_items_total",
+    "Spans, log records and data points that a downstream took, by exporter and signal.",
+    ("exporter", "signal"),
+    registry=REGISTRY,
+)
+EXPORT_QUEUE_BYTES = Gauge(
+    "sidecar_export_queue_bytes",
+    "Sealed bytes that wait for an exporter.",
+    ("exporter",),
+    registry=REGISTRY,
+)
+EXPORT_LAG_SECONDS = Gauge(
+    "sidecar_export_lag_seconds",
+    "Age of the oldest item that waits for an exporter; 0 when none does.",
+    ("exporter",),
+    registry=REGISTRY,
+)
 CALLS = Counter(
     "sidecar_gateway_calls_total",
     "Tool calls by side-effect class, decision and answer.",

@@ -20,6 +20,10 @@ STEP_KIND = "agenttwin.step.kind"
 DECISION_EFFECT = "agenttwin.decision.effect"
 DECISION_ID = "agenttwin.decision.id"
 RECEIPT_ID = "agenttwin.receipt.id"
+CONTRADICTION_CODES = "agenttwin.contradiction.codes"
+TRACE_DIGEST = "agenttwin.trace.digest"
+PROJECT = "agenttwin.project"
+VIA = "agenttwin.via"
 
 BAGGAGE_EPISODE = "agenttwin-episode"
 

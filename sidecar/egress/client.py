@@ -25,7 +25,7 @@ from msgspec import Struct
 from yarl import URL
 
 from sidecar.clock import monotonic_ns
-from sidecar.egress.rules import Endpoint, Target, TargetRefused, read_target, vet
+from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, read_target, vet
 
 Headers = Sequence[tuple[str, str]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -121,6 +121,14 @@ class Egress:
                     break
         raise failure
 
+    async def vetted(self, target: Target, *, deadline_ns: int) -> tuple[Endpoint, tuple[str, ...]]:
+        """The target and the addresses it may be dialled at, for a wire that dials itself.
+
+        Raises TargetRefused; LeadsBack where it is a port of ours.
+        """
+        endpoint = read_target(target)
+        return endpoint, await self._addresses(endpoint, deadline_ns)
+
     async def close(self) -> None:
         """Close every connection. Safe twice, and without use."""
         sessions = [*self._pools.values(), *([self._fresh] if self._fresh else [])]
@@ -141,7 +149,7 @@ class Egress:
                 ) from error
         addresses = vet(endpoint, answers)
         if endpoint.port in self._own_ports and any(map(_is_local, addresses)):
-            raise TargetRefused(f"{endpoint.name}: port {endpoint.port} is the sidecar's own")
+            raise LeadsBack(f"{endpoint.name}: port {endpoint.port} is the sidecar's own")
         return addresses
 
     def _session(self, endpoint: Endpoint, reuse: bool) -> aiohttp.ClientSession:

@@ -28,6 +28,10 @@ class TargetRefused(ValueError):
     """The target's URL or an address of it is not to be dialled; the message says why."""
 
 
+class LeadsBack(TargetRefused):
+    """The target is what the sidecar itself listens on."""
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """Somewhere to dial: a name for messages, a base URL, the ranges it may resolve to."""
 

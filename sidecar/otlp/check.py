@@ -13,8 +13,10 @@ from msgspec import Struct
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sidecar.otlp.decode import Encoding, Signal, decode
+from sidecar.otlp.decode import decode
 from sidecar.otlp.errors import Undecodable
+from sidecar.otlp.metrics import count_points, read_metrics
+from sidecar.store.journal import Encoding, Signal
 
 _NO_TRACE_ID = bytes(16)
 _NO_SPAN_ID = bytes(8)
@@ -29,6 +31,9 @@ class Checked(Struct, frozen=True):
 
 def check(signal: Signal, encoding: Encoding, payload: bytes) -> Checked:
     """Counts of an uncompressed Export*ServiceRequest. Raises Undecodable when it is none."""
+    if signal == "metrics":
+        metrics = read_metrics(encoding, payload)
+        return Checked(count_points(metrics.request), metrics.lost)
     if encoding == "protobuf":
         try:
             if signal == "traces":

@@ -137,6 +137,11 @@ def _record(item: Any, scope: Scope, resource: Attributes) -> LogRecord:
     )
 
 
+def attributes_of(items: Any) -> Attributes:
+    """A repeated KeyValue as plain values."""
+    return _attributes(items)
+
+
 def _scope(scope: Any) -> Scope:
     return Scope(name=scope.name, version=scope.version, attributes=_attributes(scope.attributes))
 

@@ -15,11 +15,22 @@ from typing import Any
 import msgspec
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from sidecar.otlp.decode import Encoding, Signal
+from sidecar.store.journal import Encoding, Signal
 
+_REJECTED: dict[Signal, tuple[Any, str]] = {
+    "traces": (ExportTraceServiceResponse, "spans"),
+    "logs": (ExportLogsServiceResponse, "log_records"),
+    "metrics": (ExportMetricsServiceResponse, "data_points"),
+}
 RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
@@ -28,19 +39,45 @@ def success(signal: Signal, encoding: Encoding, rejected: int) -> bytes:
     if not rejected:
         return b"{}" if encoding == "json" else b""
     reason = "items without usable ids, or whose bytes are torn, were left out"
-    name = "Spans" if signal == "traces" else "LogRecords"
+    kind, items = _REJECTED[signal]
     if encoding == "json":
+        name = "".join(word.capitalize() for word in items.split("_"))
         partial = {f"rejected{name}": str(rejected), "errorMessage": reason}
         return msgspec.json.encode({"partialSuccess": partial})
-    if signal == "traces":
-        traces = ExportTraceServiceResponse()
-        traces.partial_success.rejected_spans = rejected
-        traces.partial_success.error_message = reason
-        return bytes(traces.SerializeToString())
-    logs = ExportLogsServiceResponse()
-    logs.partial_success.rejected_log_records = rejected
-    logs.partial_success.error_message = reason
-    return bytes(logs.SerializeToString())
+    response = kind()
+    setattr(response.partial_success, f"rejected_{items}", rejected)
+    response.partial_success.error_message = reason
+    return bytes(response.SerializeToString())
+
+
+def partial_success(signal: Signal, body: bytes) -> int:
+    """How many items an answer to a request of ours says were rejected; 0 where it says nothing."""
+    kind, items = _REJECTED[signal]
+    try:
+        rejected = getattr(kind.FromString(body).partial_success, f"rejected_{items}")
+    except DecodeError:
+        return 0
+    return max(0, int(rejected))
+
+
+def retry_delay_ns(details: bytes) -> int | None:
+    """The delay of the RetryInfo in a google.rpc.Status; None where there is none."""
+    try:
+        for encoded in _submessages(details, 3):
+            detail = AnyMessage.FromString(encoded)
+            if detail.type_url == RETRY_INFO:
+                delays = map(Duration.FromString, _submessages(detail.value, 1))
+                return max((delay.seconds * 10**9 + delay.nanos for delay in delays), default=0)
+    except DecodeError:
+        return None
+    return None
+
+
+def _submessages(encoded: bytes, number: int) -> list[bytes]:
+    """The nested messages under a field of a message whose type we do not have."""
+    fields = UnknownFieldSet(Empty.FromString(encoded))
+    found = [fields[index] for index in range(len(fields))]
+    return [each.data for each in found if each.field_number == number and each.wire_type == 2]
 
 
 def status(encoding: Encoding, code: int, message: str, retry_after_s: int | None = None) -> bytes:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from processors.model.call import ReceiptFact
 from processors.model.evidence import Evidence
 from processors.model.names import Capture, SideEffectClass
+from processors.model.span import Batch
 from processors.model.step import Step
 from processors.model.trace import AgentTrace, TraceWarning
 from processors.redact.rules import redact
@@ -70,9 +71,13 @@ def pack_receipt(fact: ReceiptFact) -> bytes:
     return _receipts.encode(fact)
 
 
-def assembled(opened: Opened, *, now_ns: int) -> tuple[AgentTrace, ...]:
-    """The traces of an open trace's parts, receipts attached, nothing redacted."""
-    batch = join([unpack(payload) for kind, payload in opened.parts if kind == "telemetry"])
+def telemetry(opened: Opened) -> Batch:
+    """All telemetry of an open trace, as it was received."""
+    return join([unpack(payload) for kind, payload in opened.parts if kind == "telemetry"])
+
+
+def assembled(opened: Opened, batch: Batch, *, now_ns: int) -> tuple[AgentTrace, ...]:
+    """The traces of an open trace's ``telemetry``, receipts attached, nothing redacted."""
     receipts = [_receipts.decode(payload) for kind, payload in opened.parts if kind == "receipt"]
     traces = build(batch, project=opened.project, now_ns=now_ns)
     if not traces and receipts:

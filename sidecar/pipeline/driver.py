@@ -8,21 +8,26 @@ Rules
 4. Probes run beside everything else, ``_PROBING_MAX`` traces at a time; a slow one delays only
    its own trace.
 5. Stopping loses nothing: what was not published is due at the next start.
+6. Where there are exporters, what leaves is put into their outbox by the publication itself.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from processors.model.evidence import Evidence
+from processors.model.span import Batch
 from processors.model.trace import AgentTrace
 from sidecar import clock
 from sidecar.errors import StoreUnavailable
-from sidecar.pipeline.batch import Concluded, Opened, Rules, assembled, conclude
+from sidecar.pipeline.batch import Concluded, Opened, Rules, assembled, conclude, telemetry
 from sidecar.pipeline.config import Config
 from sidecar.pipeline.fault import named
-from sidecar.pipeline.intake import Taken, taken, taken_facts
+from sidecar.pipeline.intake import Source, Taken, taken, taken_facts
+from sidecar.pipeline.leaving import Leaving
 from sidecar.store.journal import journal_cursor
 from sidecar.store.ledger import Fact
 from sidecar.store.ports import JournalReader, OpenTraces, Traces
@@ -52,7 +57,7 @@ class Ports(Struct, frozen=True, kw_only=True):
 
     ``facts_after(seq, limit)`` are the ledger's receipts behind a position; ``probed(trace)`` says
     whether any probe is for a trace, and ``probe`` gathers its evidence (never raising for a probe
-    that could not see).
+    that could not see). ``leaving`` is None where there is no exporter.
     """
 
     journal: JournalReader
@@ -61,6 +66,14 @@ class Ports(Struct, frozen=True, kw_only=True):
     facts_after: FactsAfter
     probed: Callable[[AgentTrace], bool]
     probe: Probe
+    leaving: Leaving | None = None
+
+
+class _Built(Struct, frozen=True, kw_only=True):
+    """An open trace's telemetry, and the traces made of it."""
+
+    batch: Batch
+    traces: tuple[AgentTrace, ...]
 
 
 class Pipeline:
@@ -70,6 +83,7 @@ class Pipeline:
         self._ports = ports
         self._config = config
         self._rules = rules
+        self._leaving = ports.leaving
         self._probing: dict[int, asyncio.Task[None]] = {}
         self._seats = asyncio.Semaphore(_PROBING_MAX)
         self._expire_at = 0.0
@@ -97,7 +111,8 @@ class Pipeline:
             return False
         now_ns = clock.now_ns()
         move = CursorMove(name=name, before=before, after=records[-1].seq)
-        return await self._store(taken(records, move.name, self._rules, now_ns), move, now_ns)
+        source = Source(name=move.name, rules=self._rules, leaving=self._leaving)
+        return await self._store(taken(records, source, now_ns), move, now_ns)
 
     async def take_facts(self) -> bool:
         """One step through the ledger's facts; False when there was nothing."""
@@ -134,15 +149,21 @@ class Pipeline:
 
     async def _store(self, content: Taken, move: CursorMove, now_ns: int) -> bool:
         intake = Intake(
-            move=move, parts=content.parts, quarantined=content.quarantined, now_ns=now_ns
+            move=move,
+            parts=content.parts,
+            quarantined=content.quarantined,
+            exports=content.exports,
+            now_ns=now_ns,
         )
         try:
             await self._ports.open_traces.take_in(intake)
         except CursorMoved:
             return True  # another pipeline was faster; read on from where it stopped
-        for reason in (*content.dropped, *("quarantined" for _ in content.quarantined)):
-            DROPPED.labels("pipeline", reason).inc()
-            _log.warning("item_set_aside", source=move.name, reason=reason)
+        aside = Counter((*content.dropped, *("quarantined" for _ in content.quarantined)))
+        for reason, items in aside.items():
+            DROPPED.labels("pipeline", reason).inc(items)
+            if reason != "no_exporter":
+                _log.warning("items_set_aside", source=move.name, reason=reason, items=items)
         return True
 
     async def _publish(self, ready: list[Publication]) -> None:
@@ -174,17 +195,16 @@ class Pipeline:
         """What to publish now; None when it has probes, which then run beside."""
         now_ns = clock.now_ns()
         try:
-            traces = self._assembled(opened, now_ns)
-            if not traces:
-                return _nothing(opened, now_ns)
-            if not any(self._ports.probed(trace) for trace in traces):
-                return _publication(
-                    opened, [self._concluded(t, (), now_ns) for t in traces], now_ns
-                )
+            built = self._assembled(opened, now_ns)
+            if not built.traces:
+                return self._of_no_agent(opened, built.batch, now_ns)
+            if not any(self._ports.probed(trace) for trace in built.traces):
+                concluded = [self._concluded(trace, (), now_ns) for trace in built.traces]
+                return self._publication(opened, built.batch, concluded, now_ns)
         except StoreUnavailable:
             raise
         except Exception as error:
-            return _fault(opened.open_id, opened.version, error, now_ns)
+            return self._faulty(opened, error, now_ns)
         task = asyncio.create_task(self._probe_and_publish(opened))
         self._probing[opened.open_id] = task
         task.add_done_callback(lambda done: self._probed_done(opened.open_id, done))
@@ -204,52 +224,90 @@ class Pipeline:
             except StoreUnavailable:
                 raise
             except Exception as error:
-                publication = _fault(opened.open_id, opened.version, error, clock.now_ns())
+                publication = self._faulty(opened, error, clock.now_ns())
             await self._publish([publication])
 
     async def _probed_publication(self, opened: OpenTrace) -> Publication:
         concluded = []
-        for trace in self._assembled(opened, clock.now_ns()):
+        built = self._assembled(opened, clock.now_ns())
+        for trace in built.traces:
             plain = self._concluded(trace, (), clock.now_ns())
             published = self._ports.open_traces.facts_digest(trace.project, trace.trace_id)
             if plain.digests.facts == published:
                 continue  # nothing new was said: what the probes saw then stands
             evidence = await self._ports.probe(trace)
             concluded.append(self._concluded(trace, evidence, clock.now_ns()))
-        return _publication(opened, concluded, clock.now_ns())
+        return self._publication(opened, built.batch, concluded, clock.now_ns())
 
-    def _assembled(self, opened: OpenTrace, now_ns: int) -> tuple[AgentTrace, ...]:
+    def _assembled(self, opened: OpenTrace, now_ns: int) -> _Built:
+        content = self._content(opened)
+        batch = telemetry(content)
+        return _Built(batch=batch, traces=assembled(content, batch, now_ns=now_ns))
+
+    def _content(self, opened: OpenTrace) -> Opened:
         base = None
         if opened.base_revision is not None:
             base = self._ports.traces.get_trace(opened.key, opened.project, opened.base_revision)
-        content = Opened(
+        return Opened(
             project=opened.project,
             key=opened.key,
             parts=tuple(self._ports.open_traces.parts(opened)),
             base=base,
         )
-        return assembled(content, now_ns=now_ns)
 
     def _concluded(self, trace: AgentTrace, evidence: Sequence[Evidence], now_ns: int) -> Concluded:
         return conclude(trace, evidence, self._rules, now_ns=now_ns)
 
+    def _publication(
+        self, opened: OpenTrace, batch: Batch, concluded: Sequence[Concluded], now_ns: int
+    ) -> Publication:
+        publication = Publication(
+            open_id=opened.open_id,
+            version=opened.version,
+            traces=tuple(item.trace for item in concluded),
+            digests=tuple(item.digests for item in concluded),
+            now_ns=now_ns,
+        )
+        return self._leaving_with(publication, opened, batch, concluded)
 
-def _publication(opened: OpenTrace, concluded: Sequence[Concluded], now_ns: int) -> Publication:
-    return Publication(
-        open_id=opened.open_id,
-        version=opened.version,
-        traces=tuple(item.trace for item in concluded),
-        digests=tuple(item.digests for item in concluded),
-        now_ns=now_ns,
-    )
+    def _of_no_agent(self, opened: OpenTrace, batch: Batch, now_ns: int) -> Publication:
+        """Telemetry that is no agent's (or not yet): kept with its mark until it expires."""
+        DROPPED.labels("pipeline", "no_step").inc()
+        return replace(self._publication(opened, batch, (), now_ns), fault="no_step")
 
+    def _faulty(self, opened: OpenTrace, error: Exception, now_ns: int) -> Publication:
+        """No trace can be made of it; its telemetry is sent on as it is all the same."""
+        publication = _fault(opened.open_id, opened.version, error, now_ns)
+        if self._leaving is None:
+            return publication
+        try:
+            batch = telemetry(self._content(opened))
+        except StoreUnavailable:
+            raise
+        except Exception:
+            return publication  # the fault names it; what does not open does not leave
+        return self._leaving_with(publication, opened, batch, ())
 
-def _nothing(opened: OpenTrace, now_ns: int) -> Publication:
-    """Telemetry that is no agent's (or not yet): kept with its mark until it expires."""
-    DROPPED.labels("pipeline", "no_step").inc()
-    return Publication(
-        open_id=opened.open_id, version=opened.version, fault="no_step", now_ns=now_ns
-    )
+    def _leaving_with(
+        self,
+        publication: Publication,
+        opened: OpenTrace,
+        batch: Batch,
+        concluded: Sequence[Concluded],
+    ) -> Publication:
+        if self._leaving is None:
+            return publication
+        sent = self._ports.open_traces.sent(opened.open_id)
+        try:
+            sending = self._leaving.sending(
+                opened.project, batch, concluded, sent, publication.now_ns
+            )
+        except Exception as error:
+            # It stays unsent, for the next publication; what cannot be redacted must not leave.
+            DROPPED.labels("export", "not_built").inc()
+            _log.error("export_not_built", open_id=opened.open_id, reason=named(error))
+            return publication
+        return replace(publication, exports=sending.items, sent=sending.sent)
 
 
 def _fault(open_id: int, version: int, error: Exception, now_ns: int) -> Publication:

@@ -3,54 +3,70 @@
 Rules
 1. Records of one step that belong to one trace make one part.
 2. A record that cannot be read is quarantined whole; an item that cannot be kept is counted.
-3. A receipt without a trace id belongs to no trace: it stays in the ledger, and is counted.
+3. Metrics make no trace: they are passed on to exporters, and nothing else is done with them.
+4. A receipt without a trace id belongs to no trace: it stays in the ledger, and is counted.
 """
 
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
 from processors.model.span import Batch
 from sidecar.otlp.decode import decode
 from sidecar.pipeline.batch import Rules, pack_receipt
 from sidecar.pipeline.fault import named
+from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.pack import join, pack
 from sidecar.pipeline.split import split
-from sidecar.store.journal import DamagedRecord, JournalRecord
+from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import Fact
+from sidecar.store.outbox import Outgoing
 from sidecar.store.traces import Part, Quarantined
 
 
 class Taken(Struct, frozen=True, kw_only=True):
     """What to store. ``dropped`` has a reason for each item that is left out."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
+    exports: tuple[Outgoing, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
-def taken(
-    records: Sequence[JournalRecord | DamagedRecord], source: str, rules: Rules, now_ns: int
-) -> Taken:
-    """The parts of some journal records; ``source`` names the journal in the quarantine."""
+class Source(Struct, frozen=True, kw_only=True):
+    """The journal by its name in the quarantine, and what decides on its records."""
+
+    name: str
+    rules: Rules
+    leaving: Leaving | None = None
+
+
+def taken(records: Sequence[JournalRecord | DamagedRecord], source: Source, now_ns: int) -> Taken:
+    """What some journal records leave to store."""
     sound = [record for record in records if isinstance(record, JournalRecord)]
     aside = [
-        _quarantined(record, source, record.reason)
+        _quarantined(record, source.name, record.reason)
         for record in records
         if isinstance(record, DamagedRecord)
     ]
     try:
-        return Taken(parts=_parts(sound, rules, now_ns), quarantined=tuple(aside))
+        return replace(_read(sound, source, now_ns), quarantined=tuple(aside))
     except Exception:
         # One of them is bad, or our code is: those beside it must not wait for it. One by one.
-        parts: list[Part] = []
+        read: list[Taken] = []
         for record in sound:
             try:
-                parts += _parts([record], rules, now_ns)
+                read.append(_read([record], source, now_ns))
             except Exception as error:
-                aside.append(_quarantined(record, source, named(error)))
-        return Taken(parts=tuple(parts), quarantined=tuple(aside))
+                aside.append(_quarantined(record, source.name, named(error)))
+        return Taken(
+            parts=tuple(part for one in read for part in one.parts),
+            quarantined=tuple(aside),
+            exports=tuple(item for one in read for item in one.exports),
+            dropped=tuple(reason for one in read for reason in one.dropped),
+        )
 
 
 def taken_facts(facts: Sequence[Fact], source: str, rules: Rules, now_ns: int) -> Taken:
@@ -87,13 +103,37 @@ def _receipt_part(fact: Fact, key: str, rules: Rules, now_ns: int) -> Part:
     )
 
 
-def _parts(records: Sequence[JournalRecord], rules: Rules, now_ns: int) -> tuple[Part, ...]:
+def _read(records: Sequence[JournalRecord], source: Source, now_ns: int) -> Taken:
     pieces: dict[tuple[str, str], list[Batch]] = {}
+    exports: list[Outgoing] = []
+    dropped: list[str] = []
     for record in records:
         entry = record.entry
+        if entry.signal == "metrics":
+            dropped += _pass_on(entry, source.leaving, exports)
+            continue
         batch = decode(entry.signal, entry.encoding, entry.payload)
+        if source.leaving is not None:
+            batch, looped = source.leaving.strangers(batch)
+            dropped += ["looped"] * looped
         for key, piece in split(batch).items():
             pieces.setdefault((entry.project, key), []).append(piece)
+    parts = _parts(pieces, source.rules, now_ns)
+    return Taken(parts=parts, exports=tuple(exports), dropped=tuple(dropped))
+
+
+def _pass_on(entry: JournalEntry, leaving: Leaving | None, exports: list[Outgoing]) -> list[str]:
+    """Add what passes of a metrics request; a reason for each data point that does not."""
+    if leaving is None:
+        return ["no_exporter"]
+    passing = leaving.metrics(entry)
+    exports += passing.items
+    return ["looped"] * passing.looped
+
+
+def _parts(
+    pieces: dict[tuple[str, str], list[Batch]], rules: Rules, now_ns: int
+) -> tuple[Part, ...]:
     return tuple(
         Part(
             project=project,

@@ -41,12 +41,13 @@ class PipelineProcess:
     ``settings`` is one line of bytes that the child's ``open_work`` is handed.
     """
 
-    def __init__(self, entry: str, settings: bytes) -> None:
+    def __init__(self, entry: str, settings: bytes, name: str = "pipeline") -> None:
         assert b"\n" not in settings
         module, _, function = entry.partition(":")
         code = f"import sys; from {module} import {function}; sys.exit({function}())"
         self._command: Sequence[str] = (sys.executable, "-P", "-c", code)
         self._settings = settings
+        self._name = name
         self._process: Process | None = None
         self._watch: asyncio.Task[None] | None = None
         self._stopping = False
@@ -88,9 +89,9 @@ class PipelineProcess:
             code = await process.wait()
             if (clock.monotonic_ns() - started) / 1e9 >= _HEALTHY_SECONDS:
                 pause = _PAUSE_SECONDS_MIN
-            CHILD_RESTARTS.labels("pipeline").inc()
+            CHILD_RESTARTS.labels(self._name).inc()
             self.restarts += 1
-            _log.error("pipeline_died", exit_code=code, again_in_seconds=pause)
+            _log.error(f"{self._name}_died", exit_code=code, again_in_seconds=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
             process = self._process = await self._spawn()

@@ -1,4 +1,4 @@
-"""The pipeline's own process, from the inside.
+"""The pipeline's own process, and any other child's, from the inside.
 
 Rules
 1. It runs at the lowest priority, so that a tool call on the same machine always wins.
@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -38,8 +38,26 @@ class Work(Struct, frozen=True, kw_only=True):
     close: Callable[[], None]
 
 
+class Life(Struct, frozen=True, kw_only=True):
+    """What a child process does until it is told to stop, and how to close what it opened."""
+
+    run: Callable[[asyncio.Event], Awaitable[None]]
+    close: Callable[[], None]
+
+
 def serve(open_work: Callable[[bytes], Work]) -> int:
-    """The life of the process: settings, ports, loops, end. Returns the exit code.
+    """The life of the pipeline's process; see ``live``."""
+
+    def open_life(settings: bytes) -> Life:
+        work = open_work(settings)
+        pipeline = Pipeline(work.ports, work.config, work.rules)
+        return Life(run=pipeline.run, close=work.close)
+
+    return live(open_life, "pipeline")
+
+
+def live(open_life: Callable[[bytes], Life], name: str) -> int:
+    """The life of a child process: settings, ports, loops, end. Returns the exit code.
 
     To be called as the last thing of an entry function of a process started by ``PipelineProcess``.
     """
@@ -48,27 +66,27 @@ def serve(open_work: Callable[[bytes], Work]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = sys.stdin.buffer.readline()
     try:
-        work = open_work(settings)
+        life = open_life(settings)
         try:
             gc.collect()
             gc.freeze()
             gc.set_threshold(_GC_THRESHOLD)
-            asyncio.run(run(work.ports, work.config, work.rules))
+            asyncio.run(_until_the_parent_ends(life))
         finally:
-            work.close()
+            life.close()
     except SidecarError as error:
-        log("pipeline").error("pipeline_stopped", reason=error.text())
+        log(name).error(f"{name}_stopped", reason=error.text())
         return int(ExitCode.FAULT)
     return int(ExitCode.GOOD)
 
 
-async def run(ports: Ports, config: Config, rules: Rules) -> None:
-    """The pipeline, until the parent closes standard input or the process gets SIGTERM."""
+async def _until_the_parent_ends(life: Life) -> None:
+    """The loops, until the parent closes standard input or the process gets SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     threading.Thread(target=_await_end, args=(loop, stop), name="parent", daemon=True).start()
-    await Pipeline(ports, config, rules).run(stop)
+    await life.run(stop)
 
 
 def _await_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""OTLP/gRPC: TraceService and LogsService (Export) and the standard health service.
+"""OTLP/gRPC: TraceService, LogsService and MetricsService (Export) and the standard health service.
 
 Rules
 1. OK is sent only after the sink has the request durably.
@@ -20,16 +20,17 @@ from grpc_health.v1.health import aio as health
 from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.otlp import reply
-from sidecar.otlp.decode import Signal
 from sidecar.receive import admit
 from sidecar.receive.config import Config
 from sidecar.receive.counts import count_accepted, count_refusal
 from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.store.journal import Signal
 from sidecar.store.ports import Sink
 
 SERVICES: dict[str, Signal] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+    "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _STOP_SECONDS = 5

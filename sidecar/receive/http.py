@@ -1,4 +1,4 @@
-"""OTLP/HTTP: POST /v1/traces and /v1/logs, protobuf or JSON, plain or gzip.
+"""OTLP/HTTP: POST /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, plain or gzip.
 
 Rules
 1. 200 is sent only after the sink has the request durably.
@@ -16,14 +16,18 @@ from aiohttp import web
 from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.otlp import reply
-from sidecar.otlp.decode import Encoding, Signal
 from sidecar.receive import admit
 from sidecar.receive.config import Config
 from sidecar.receive.counts import count_accepted, count_refusal
 from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.store.journal import Encoding, Signal
 from sidecar.store.ports import Sink
 
-PATHS: dict[str, Signal] = {"/v1/traces": "traces", "/v1/logs": "logs"}
+PATHS: dict[str, Signal] = {
+    "/v1/traces": "traces",
+    "/v1/logs": "logs",
+    "/v1/metrics": "metrics",
+}
 _BODY_SECONDS = 30
 _TYPES: dict[Encoding, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
 
@@ -77,7 +81,7 @@ class HttpReceiver:
     async def _accept(self, request: web.BaseRequest) -> bytes:
         signal = PATHS.get(request.path)
         if signal is None:
-            raise Refused("no_path", f"OTLP is taken at {' and '.join(PATHS)}")
+            raise Refused("no_path", f"OTLP is taken at {', '.join(PATHS)}")
         if request.method != "POST":
             raise Refused("method", "use POST")
         principal = admit.sender(self._authenticate(request.headers.get("Authorization")))

@@ -30,6 +30,7 @@ from sidecar.store.ledger import (
     Signer,
     StoredSigningKey,
 )
+from sidecar.store.outbox import Advance, Progress, Waiting
 from sidecar.store.traces import (
     Due,
     Intake,
@@ -98,6 +99,34 @@ class OpenTraces(Cursors, Protocol):
 
     def facts_digest(self, project: str, trace_id: str) -> str | None:
         """``facts_digest`` of a trace's newest revision."""
+        ...
+
+    def sent(self, open_id: int) -> bytes:
+        """Digests of what of an open trace was put into the outbox, 16 bytes each."""
+        ...
+
+
+class Outbox(Protocol):
+    """What exporters are to send, each at its own place."""
+
+    def position(self, name: str) -> int:
+        """The last item an exporter has passed."""
+        ...
+
+    def items_after(self, seq: int, *, count_max: int, bytes_max: int) -> list[Waiting]:
+        """The items that follow ``seq``, in order; at least one if there is one."""
+        ...
+
+    async def advance(self, step: Advance) -> bool:
+        """Move a cursor and count; False when a full queue has moved it further."""
+        ...
+
+
+class ExportProgress(Protocol):
+    """How the exporters do."""
+
+    def progress(self) -> list[Progress]:
+        """One entry an exporter, by name."""
         ...
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from processors.model.names import Completeness, OutcomeStatus
 from processors.model.trace import AgentTrace
 from sidecar.store.codec import Codec
+from sidecar.store.outbox import Outgoing
 
 PartKind = Literal["telemetry", "receipt"]
 
@@ -57,11 +58,12 @@ class Quarantined(Struct, frozen=True, kw_only=True):
 
 
 class Intake(Struct, frozen=True, kw_only=True):
-    """All that one cursor step stores, in one transaction."""
+    """All that one cursor step stores, in one transaction; ``exports`` is only passed on."""
 
     move: CursorMove
     parts: tuple[Part, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
+    exports: tuple[Outgoing, ...] = ()
     now_ns: int
 
 
@@ -96,6 +98,7 @@ class Publication(Struct, frozen=True, kw_only=True):
     """What became of an open trace at ``version``: traces, or the ``fault`` that stopped it.
 
     ``digests`` holds one pair for each trace. A trace that says nothing new may be left out.
+    ``exports`` leave with it; ``sent`` are the digests of the items in them, 16 bytes each.
     """
 
     open_id: int
@@ -103,6 +106,8 @@ class Publication(Struct, frozen=True, kw_only=True):
     traces: tuple[AgentTrace, ...] = ()
     digests: tuple[Digests, ...] = ()
     fault: str | None = None
+    exports: tuple[Outgoing, ...] = ()
+    sent: bytes = b""
     now_ns: int
 
 

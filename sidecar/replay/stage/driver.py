@@ -229,6 +229,8 @@ class _Collector:
         self._bytes[name] += len(entry.payload)
         if self._bytes[name] > TELEMETRY_BYTES_MAX:
             raise JournalFull(retry_after_s=3600)
+        if entry.signal == "metrics":
+            return  # a run is judged by what it did; what it measured of itself is no evidence
         try:
             self._batches[name].append(decode(entry.signal, entry.encoding, entry.payload))
         except Undecodable:

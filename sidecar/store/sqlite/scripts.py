@@ -8,7 +8,7 @@ from importlib import resources
 
 LEDGER = ("keys", "ledger")
 JOURNAL = ("journal",)
-TRACES = ("traces", "verdicts")
+TRACES = ("traces", "verdicts", "export")
 
 
 def script(name: str) -> str:

@@ -5,6 +5,7 @@ Rules
 2. Parts are compressed, then sealed, bound to project, trace and kind.
 3. A revision is added when ``content_digest`` differs from the newest's, and only then.
 4. Parts are deleted only together, after their expiry and after their trace is published.
+5. What exporters are to send goes into the outbox in the transaction that publishes it.
 """
 
 import sqlite3
@@ -19,6 +20,7 @@ from processors.model.trace import AgentTrace
 from sidecar.errors import SidecarError
 from sidecar.store.envelope import Sealers
 from sidecar.store.sqlite.connection import migrate, open_database, translating
+from sidecar.store.sqlite.outbox import put
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.store.sqlite.writer import Writer
 from sidecar.store.traces import (
@@ -194,6 +196,14 @@ class SqliteOpenTraces(SqliteTraces):
             ).fetchone()
         return str(row[0]) if row else None
 
+    def sent(self, open_id: int) -> bytes:
+        """The digests of what of an open trace has been put into the outbox, 16 bytes each."""
+        with translating(self._path):
+            row = self._connection.execute(
+                "SELECT digests FROM export_sent WHERE open_id = ?", (open_id,)
+            ).fetchone()
+        return bytes(row[0]) if row else b""
+
     def close(self) -> None:
         """Finish what is queued, then close both connections."""
         self._writer.close()
@@ -220,6 +230,8 @@ class SqliteOpenTraces(SqliteTraces):
             )
             rows.append((_touch(connection, part, intake.now_ns), part.kind, sealed))
         connection.executemany("INSERT INTO part (open_id, kind, sealed) VALUES (?, ?, ?)", rows)
+        if intake.exports:
+            put(connection, intake.exports, self._sealers, intake.now_ns)
 
     def _publish(self, publications: Sequence[Publication], connection: sqlite3.Connection) -> int:
         added = 0
@@ -234,9 +246,26 @@ class SqliteOpenTraces(SqliteTraces):
             ).rowcount
             if not changed:
                 continue  # published already, by this version or a later one
+            revised = set()
             for trace, digests in zip(publication.traces, publication.digests, strict=True):
-                added += self._revise(connection, trace, digests, publication.now_ns)
+                if self._revise(connection, trace, digests, publication.now_ns):
+                    revised.add(trace.trace_id)
+            added += len(revised)
+            self._send(connection, publication, revised)
         return added
+
+    def _send(
+        self, connection: sqlite3.Connection, publication: Publication, revised: set[str]
+    ) -> None:
+        leaving = [
+            item
+            for item in publication.exports
+            if item.if_revised is None or item.if_revised in revised
+        ]
+        if leaving:
+            put(connection, leaving, self._sealers, publication.now_ns)
+        if publication.sent:
+            _remember_sent(connection, publication.open_id, publication.sent)
 
     def _revise(
         self, connection: sqlite3.Connection, trace: AgentTrace, digests: Digests, now_ns: int
@@ -309,8 +338,19 @@ def _expire(now_ns: int, limit: int, connection: sqlite3.Connection) -> int:
         (now_ns, limit),
     ).fetchall()
     connection.executemany("DELETE FROM part WHERE open_id = ?", gone)
+    connection.executemany("DELETE FROM export_sent WHERE open_id = ?", gone)
     connection.executemany("DELETE FROM open_trace WHERE open_id = ?", gone)
     return len(gone)
+
+
+def _remember_sent(connection: sqlite3.Connection, open_id: int, digests: bytes) -> None:
+    row = connection.execute(
+        "SELECT digests FROM export_sent WHERE open_id = ?", (open_id,)
+    ).fetchone()
+    before = bytes(row[0]) if row else b""
+    connection.execute(
+        "INSERT OR REPLACE INTO export_sent VALUES (?, ?)", (open_id, before + digests)
+    )
 
 
 def _binding(project: str, key: str, kind: str) -> bytes:

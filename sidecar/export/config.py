@@ -1,0 +1,166 @@
+"""The exporters' configuration (key ``export``): a list, each item one way out.
+
+Rules
+1. A private address must be named in ``allow_cidrs``, as for everything this process dials.
+2. An exporter's name is its place in the queue: with another name it starts anew.
+3. What the sidecar listens on is no place to export to (docs/adr/0001).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import Literal
+
+from msgspec import Struct
+
+from processors.value import duration_ns
+from sidecar.egress.rules import Endpoint, Target, TargetRefused, read_target, vet
+from sidecar.errors import Problem
+from sidecar.store.journal import Signal
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_OURS = frozenset({"content-type", "content-encoding", "content-length", "host", "te"})
+_QUEUE_BYTES_MIN = 1024**2
+_BATCH_BYTES_MIN = 16 * 1024
+
+
+class Credential(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A header whose value is the content of ``file``, read anew for each connection."""
+
+    header: str
+    file: str
+
+
+class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pauses between attempts: below ``initial`` first, doubling to below ``max``."""
+
+    initial: str = "1s"
+    max: str = "30s"
+
+
+class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``bytes_max``: sealed bytes that may wait for this exporter; older ones are given up."""
+
+    bytes_max: int = 1024**3
+
+
+class Batch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``bytes_max``: about how large a request may be, before compression."""
+
+    bytes_max: int = 1024**2
+
+
+class Otlp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An OTLP downstream. Over http, ``/v1/traces`` and so on are put behind ``endpoint``."""
+
+    endpoint: str
+    protocol: Literal["grpc", "http"] = "grpc"
+    allow_cidrs: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    credential: Credential | None = None
+    ca_file: str = ""
+    compression: Literal["gzip", "none"] = "gzip"
+    timeout: str = "10s"
+    signals: tuple[Signal, ...] = ("traces", "logs", "metrics")
+    projects: tuple[str, ...] = ()
+    retry: Retry = Retry()
+    queue: Queue = Queue()
+    batch: Batch = Batch()
+
+
+class Exporter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way out; without ``name`` it is called after its endpoint."""
+
+    otlp: Otlp
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name it goes by: in the queue, in metrics, in the log."""
+        return self.name or re.sub(r"^https?://", "", self.otlp.endpoint).rstrip("/")
+
+    @property
+    def target(self) -> Target:
+        """Where it dials."""
+        return Target(name=self.title, url=self.otlp.endpoint, allow_cidrs=self.otlp.allow_cidrs)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below the list item."""
+        return list(_problems(self))
+
+
+def problems(exporters: Sequence[Exporter]) -> Iterator[Problem]:
+    """What is wrong with the list as a whole, and with each item, dotted below ``export``."""
+    titles: dict[str, int] = {}
+    for index, exporter in enumerate(exporters):
+        for problem in exporter.problems():
+            yield Problem(f"{index}.{problem.path}", problem.text)
+        first = titles.setdefault(exporter.title, index)
+        if first != index:
+            yield Problem(f"{index}.name", f"is that of export.{first}; give each its own name")
+
+
+def leads_back(endpoint: Endpoint, host: str, port: int) -> bool:
+    """Whether an endpoint is what a listener on ``host`` and ``port`` receives.
+
+    Only what can be told without resolving a name; the rest is checked when the sidecar starts.
+    """
+    if endpoint.port != port:
+        return False
+    if endpoint.host == host.lower():
+        return True
+    return _is_here(endpoint.host) and _is_here(host)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host.lower() == "localhost"
+    return address.is_loopback or address.is_unspecified
+
+
+def _problems(exporter: Exporter) -> Iterator[Problem]:
+    otlp = exporter.otlp
+    try:
+        endpoint = read_target(exporter.target)
+        if endpoint.literal:
+            vet(endpoint, (endpoint.host,))
+    except TargetRefused as error:
+        yield Problem("otlp.endpoint", str(error))
+    else:
+        if otlp.protocol == "grpc" and endpoint.base_path:
+            yield Problem("otlp.endpoint", "has a path, which gRPC has no use for")
+        if otlp.ca_file and endpoint.scheme == "http":
+            yield Problem("otlp.ca_file", "is for an endpoint with https://")
+    for path, text in (
+        ("otlp.timeout", otlp.timeout),
+        ("otlp.retry.initial", otlp.retry.initial),
+        ("otlp.retry.max", otlp.retry.max),
+    ):
+        try:
+            duration_ns(text)
+        except ValueError as error:
+            yield Problem(path, str(error))
+    if otlp.queue.bytes_max < _QUEUE_BYTES_MIN:
+        yield Problem("otlp.queue.bytes_max", f"must be at least {_QUEUE_BYTES_MIN}")
+    if otlp.batch.bytes_max < _BATCH_BYTES_MIN:
+        yield Problem("otlp.batch.bytes_max", f"must be at least {_BATCH_BYTES_MIN}")
+    if not otlp.signals:
+        yield Problem("otlp.signals", "names none")
+    yield from _header_problems(otlp)
+
+
+def _header_problems(otlp: Otlp) -> Iterator[Problem]:
+    for name, value in otlp.headers.items():
+        if not _HEADER.match(name) or name.lower() in _OURS:
+            yield Problem(f"otlp.headers.{name}", "is no header to set here")
+        elif not value.isascii() or not value.isprintable():
+            yield Problem(f"otlp.headers.{name}", "has a value that no header can carry")
+    credential = otlp.credential
+    if credential is None:
+        return
+    if not _HEADER.match(credential.header) or credential.header.lower() in _OURS:
+        yield Problem("otlp.credential.header", "is no header to set here")
+    if credential.header.lower() in {name.lower() for name in otlp.headers}:
+        yield Problem("otlp.credential.header", "stands among otlp.headers too")
