@@ -1,8 +1,8 @@
 """Logfire: templates for names, bare attributes for arguments, the reply of a stream in a log span.
 
 Rules
-1. A function it instruments is ``other`` and may be a tool: its name, arguments and return value
-   are handed on, and it is a tool call where a model asked for just that.
+1. A function it instruments is a tool call where its template calls it a tool by its name, else
+   ``other``, and still a tool call where a model asked for just that.
 2. ``logfire.json_schema`` says which string attributes are JSON; an attribute without an entry
    there is none of the function's arguments.
 3. The span of a streamed call ends before its reply: a log span without duration follows with
@@ -12,11 +12,12 @@ Rules
 Source: pydantic/logfire logfire/_internal/{constants,json_schema,integrations/llm_providers}.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from processors.model.exchange import counts, prompt, said
-from processors.model.fragment import RANK_MODEL, RANK_NONE, Reading
+from processors.model.fragment import RANK_MODEL, RANK_NONE, RANK_TOOL, Reading
 from processors.model.names import ContentState
 from processors.model.span import Span
 from processors.model.step import Message, Part, Tool
@@ -28,6 +29,7 @@ EVENTS: frozenset[str] = frozenset()
 MAPPED = frozenset({"logfire.json_schema", "logfire.msg_template", "logfire.span_type"})
 PREFIXES: tuple[str, ...] = ()
 RETURN = "return"
+_TOOL = re.compile(r"\btool\b", re.IGNORECASE)
 
 
 def read_span(span: Span) -> Reading | None:
@@ -45,13 +47,15 @@ def read_span(span: Span) -> Reading | None:
     result = None
     if RETURN in attributes:
         result, state["result"] = parse(attributes[RETURN])
+    function = _function(attributes)
+    named = bool(_TOOL.search(span.name)) and function is not None and function in span.name
     return Reading(
         dialect=DIALECT,
-        kind="other",
-        rank=RANK_NONE,
-        subtype="function",
+        kind="tool_call" if named else "other",
+        rank=RANK_TOOL if named else RANK_NONE,
+        subtype=None if named else "function",
         tool=Tool(
-            name=_function(attributes),
+            name=function,
             arguments={
                 key: _argument(attributes[key], schema[key]) for key in schema if key in given
             },

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from processors.model.chunks import streamed
 from processors.model.exchange import counts, prompt, response_facts, said
-from processors.model.fragment import RANK_DISCRIMINATOR, RANK_NONE, Reading
+from processors.model.fragment import RANK_DISCRIMINATOR, RANK_NONE, Reading, filled
 from processors.model.message import tool_message
 from processors.model.names import ContentState, StepKind
 from processors.model.span import Span
@@ -147,10 +147,8 @@ def _reply(value: Any, span: Span) -> tuple[Message, ...] | None:
 
 def _usage(attributes: Mapping[str, Any], reply: Any) -> Usage | None:
     declared = next((attributes[key] for key in FIELDS["usage"] if key in attributes), None)
-    found = counts(parse(declared)[0])
-    if found is None and isinstance(reply, dict):
-        return counts(reply.get("usage"))
-    return found
+    told = counts(reply.get("usage")) if isinstance(reply, dict) else None
+    return filled((counts(parse(declared)[0]), told))
 
 
 def _text(attributes: Mapping[str, Any], *keys: str) -> str | None:

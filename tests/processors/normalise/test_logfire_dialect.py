@@ -8,7 +8,7 @@ from telemetry_rig import asked, call, chat, one, only, span, steps
 pytestmark = pytest.mark.requirement("NRM-01")
 
 
-def function(number, name, arguments, *, result=None, at=0, **more):
+def function(number, name, arguments, *, result=None, at=0, template=None, **more):
     properties = {
         key: {"type": "object"} if isinstance(value, dict) else {}
         for key, value in arguments.items()
@@ -21,11 +21,19 @@ def function(number, name, arguments, *, result=None, at=0, **more):
         told["return"], properties["return"] = json.dumps(result), {"type": "object"}
     told |= {
         "code.function": name,
-        "logfire.msg_template": f"tool {name}",
+        "logfire.msg_template": template or f"Calling {name}",
         "logfire.json_schema": json.dumps({"type": "object", "properties": properties}),
         "logfire.span_type": "span",
     }
-    return span(number, f"tool {name}", parent=1, at=at, scope="logfire", attributes=told, **more)
+    return span(
+        number,
+        template or f"Calling {name}",
+        parent=1 if number > 1 else None,
+        at=at,
+        scope="logfire",
+        attributes=told,
+        **more,
+    )
 
 
 def model(number, *, at=1, **more):
@@ -50,8 +58,8 @@ def test_a_function_that_a_model_asked_for_is_its_tool_call():
     assert (step.tool.call_id, step.sources[0].kind) == ("c1", "span")
     assert {step.name for step in steps(trace, "other")} == {
         "run {ticket=}",
-        "tool Shop.find",
-        "tool other",
+        "Calling Shop.find",
+        "Calling other",
     }
 
 
@@ -119,3 +127,16 @@ def test_request_and_response_data_of_older_versions_are_read():
     assert step.messages_in[0].parts[0].content == "hi"
     assert step.messages_out[0].parts[0].name == "find"
     assert step.usage.input == 5
+
+
+@pytest.mark.parametrize(
+    ("template", "kind"),
+    [
+        ("tool find", "tool_call"),
+        ("run tool `find`", "tool_call"),
+        ("find toolbox", "other"),
+        ("tool x", "other"),
+    ],
+)
+def test_a_template_that_calls_the_function_a_tool_is_enough(template, kind):
+    assert one(function(1, "Shop.find", {"a": 1}, template=template)).steps[0].kind == kind
