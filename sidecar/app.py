@@ -24,6 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.principal import KeyKind, Principal, StoredKey
+from processors.redact.masker import digest
+from processors.redact.terms import Kind, RedactionKey
 from processors.value import duration_ns
 from sidecar import clock
 from sidecar.config import Config, Loaded, is_loopback, load, split_address
@@ -44,6 +46,7 @@ from sidecar.gateway.registry import Registry
 from sidecar.identity.keys import authenticate, mint
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.driver import Ports as PipelinePorts
+from sidecar.pipeline.keepers import Keepers, KeyOf
 from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Life, Work, live
@@ -59,6 +62,7 @@ from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
 from sidecar.store.outbox import Lane
+from sidecar.store.redaction import RedactionKeys
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
@@ -216,7 +220,57 @@ def seal_key_path(loaded: Loaded) -> Path:
 
 def keyring(keys: SqliteKeys, master: bytes) -> Keyring:
     """The Sealer of each project, under the master key."""
-    return Keyring(Sealer(master, clock.random_bytes), keys.wrapped_data_key, clock.random_bytes)
+    return Keyring(Sealer(master, clock.random_bytes), keys, clock.random_bytes)
+
+
+class Digests(Struct, frozen=True, kw_only=True):
+    """How a value looks under one key; ``retires_at_ns`` is None for the key in use."""
+
+    key_id: str
+    token: str
+    hash: str
+    retires_at_ns: int | None
+
+
+def redaction_keys(keys: SqliteKeys, ring: Keyring) -> RedactionKeys:
+    """The keys of each project's digests."""
+    return RedactionKeys(keys, ring, clock.random_bytes)
+
+
+@contextmanager
+def open_redaction_keys(loaded: Loaded) -> Iterator[RedactionKeys]:
+    """The keys of digests, opened with the seal key. Raises SidecarError."""
+    with open_keys(loaded) as keys:
+        yield redaction_keys(keys, keyring(keys, master_key(loaded)))
+
+
+def rotate_redaction_key(loaded: Loaded, project: str, overlap_ns: int) -> RedactionKey:
+    """Make a project's digests with a new key from now on; the one before stays for a while."""
+    with open_redaction_keys(loaded) as keys:
+        return keys.rotate(project, overlap_ns=overlap_ns, now_ns=clock.now_ns())
+
+
+def rotate_data_key(loaded: Loaded, project: str) -> int:
+    """Seal a project's operational bytes with a new key from now on; its number."""
+    with open_keys(loaded) as keys:
+        ring = keyring(keys, master_key(loaded))
+        check_keyring(ring, [project], loaded)
+        return ring.rotate(project, clock.now_ns())
+
+
+def digests_of(loaded: Loaded, project: str, kind: Kind, value: str) -> list[Digests]:
+    """What a value's digests are under each live key, that in use first."""
+    with open_redaction_keys(loaded) as keys:
+        live = keys.live(project, clock.now_ns())
+    return [
+        Digests(
+            key_id=each.key.key_id,
+            token=digest("tokenise", kind, value, each.key),
+            hash=digest("hash", kind, value, each.key),
+            retires_at_ns=each.retires_at_ns,
+        )
+        for each in live
+    ]
 
 
 def check_keyring(ring: Keyring, projects: list[str], loaded: Loaded) -> None:
@@ -331,6 +385,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         keys = stack.enter_context(open_keys(loaded))
         ring = keyring(keys, master)
         check_keyring(ring, [project.name for project in config.projects], loaded)
+        keys.drop_retired_redaction_keys(clock.now_ns())
         who = partial(_authenticate, keys)
         journal = SqliteJournal(
             folder / "journal.db",
@@ -519,19 +574,21 @@ def policy_port(policy: Policy, loaded: Loaded, egress: Egress) -> PolicyWorker:
     return PolicyWorker(bundle, deadline_ns=duration_ns(policy.deadline))
 
 
-def pipeline_rules(config: Config) -> Rules:
-    """What the stages need of the configuration."""
+def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
+    """What the stages need of the configuration; ``key_of`` where digests are made of content."""
     default = next(iter(config.projects)).__class__(name="default")
     return Rules(
         tools={tool.name: tool.class_ for tool in config.gateway.tools},
         projects={
             project.name: ProjectRules(
                 capture=project.content.capture,
+                terms=project.content.terms,
                 content_ns=duration_ns(project.retention.content),
             )
             for project in config.projects
         },
         otherwise=ProjectRules(content_ns=duration_ns(default.retention.content)),
+        keepers=Keepers(key_of),
     )
 
 
@@ -545,7 +602,8 @@ def _open_pipeline(settings: bytes) -> Work:
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
     probes, egress = open_probes(loaded), Egress()
-    rules = pipeline_rules(loaded.config)
+    digest_keys = redaction_keys(keys, ring)
+    rules = pipeline_rules(loaded.config, lambda p: digest_keys.current(p, clock.now_ns()))
     endpoints = probe_endpoints(loaded)
     ports = PipelinePorts(
         journal=journal,

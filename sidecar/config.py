@@ -34,7 +34,6 @@ from msgspec.inspect import (
     type_info,
 )
 
-from processors.model.names import Capture
 from processors.value import duration_ns
 from sidecar.egress.rules import TargetRefused, read_target
 from sidecar.errors import Problem, SidecarError
@@ -43,6 +42,7 @@ from sidecar.export.config import problems as export_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
 from sidecar.pipeline.config import Config as Assemble
+from sidecar.pipeline.content import Content
 from sidecar.probe.config import Probe
 from sidecar.receive.config import Config as Receive
 
@@ -63,12 +63,6 @@ class Seal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``key_file``: 32 random bytes in hex or base64, outside the data folder."""
 
     key_file: str = ""
-
-
-class Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of captured content is kept: off, redacted or full."""
-
-    capture: Capture = "off"
 
 
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +141,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("store.url", "must be sqlite:///<folder>"))
         for index, project in enumerate(self.projects):
             found += _retention_problems(f"projects.{index}.retention", project.retention)
+            found += _below(f"projects.{index}.content", project.content.problems())
         return found
 
     def _loops(self) -> Iterator[Problem]:

@@ -123,7 +123,7 @@ RECONCILE = Reconcile(get="/refunds?key={idempotency_key}", done="size(response.
 
 
 def keyring(keys):
-    return Keyring(Sealer(MASTER, clock.random_bytes), keys.wrapped_data_key, clock.random_bytes)
+    return Keyring(Sealer(MASTER, clock.random_bytes), keys, clock.random_bytes)
 
 
 class AllowAll:

@@ -83,7 +83,11 @@ def _masked_document(text: str, masker: Masker, depth: int) -> str:
         return text
     parsed = _parsed(text)
     if parsed is None:
-        return UNREADABLE if _BEGINS_AS_JSON.match(text) else masker.mask(text)
+        if _BEGINS_AS_JSON.match(text):
+            return UNREADABLE
+        after = masker.mask(text)
+        # A mask begins with a bracket: behind another one the text looks like JSON from now on.
+        return UNREADABLE if _BEGINS_AS_JSON.match(after) else after
     (value,) = parsed
     if not isinstance(value, dict | list | str):
         return masker.mask(text)

@@ -14,14 +14,14 @@ from typing import Final
 
 from processors.redact import detectors, hidden
 from processors.redact.substitute import BY_KEY, DROPPED, Substitutes, digests
-from processors.redact.terms import Terms
+from processors.redact.terms import Action, Kind, RedactionKey, Terms
 
 MASKING: Final = Terms(capture="redacted")
 _SHORTEST = 6  # no detector matches less
 _PASSES_MAX = 32
 _NESTED_MAX = 6
 _TEXTS_MAX = 50_000
-_CHARACTERS_MAX = 16_000_000
+_CHARACTERS_MAX = 4_000_000
 _KEYS_MAX = 50_000
 _ESCAPED_BLANK = re.compile(r"\\+[bfnrt]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -35,6 +35,13 @@ _SECRET_KEY = re.compile(
 def names_secret(key: str) -> bool:
     """Whether a key's name says that its value is a secret."""
     return _SECRET_KEY.search(_CAMEL.sub("_", key).lower()) is not None
+
+
+def digest(action: Action, kind: Kind, value: str, key: RedactionKey) -> str:
+    """What stands for a value of a kind under a key, however the value is written."""
+    found = list(detectors.data(value, detectors.matching(value)))
+    plain = next((item[3] for item in found if item[2] == kind), value)
+    return Substitutes(Terms(actions={kind: action}, key=key)).of(kind, plain)
 
 
 class Memory:

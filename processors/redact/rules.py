@@ -34,7 +34,7 @@ def redact(trace: AgentTrace, on: Terms | Capture, keep: Keeping | None = None) 
     trace is then looked at once. The result is the same.
     """
     keep = keep or keeping(on)
-    return trace if keep is None else _kept(trace, keep)
+    return trace if keep is None else redact_with(trace, keep)
 
 
 def keeping(on: Terms | Capture) -> Keeping | None:
@@ -51,7 +51,8 @@ def keeping(on: Terms | Capture) -> Keeping | None:
             assert_never(never)
 
 
-def _kept(trace: AgentTrace, keep: Keeping) -> AgentTrace:
+def redact_with(trace: AgentTrace, keep: Keeping) -> AgentTrace:
+    """The trace as this keeping keeps it."""
     service = trace.service
     return replace(
         trace,

@@ -1,9 +1,18 @@
-"""``sidecar key``: create, list and revoke API keys."""
+"""``sidecar key``: create, list and revoke API keys; rotate keys of seals and of digests.
+
+Rules
+1. A value to look for is read from standard input, never from an argument: arguments are seen by
+   other processes and kept by shells.
+"""
+
+import sys
 
 import click
 
 from processors.model.principal import KeyKind, StoredKey
+from processors.redact.terms import KINDS, Kind
 from sidecar import app
+from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
 from sidecar.errors import SidecarError
 from sidecar.identity.keys import KEY_KINDS
@@ -11,7 +20,7 @@ from sidecar.identity.keys import KEY_KINDS
 
 @click.group("key")
 def command() -> None:
-    """Create, list and revoke API keys.
+    """Create, list and revoke API keys; rotate the keys that seal and redact.
 
     \b
     Example:
@@ -59,6 +68,71 @@ def revoke(key_id: str, config: str | None, store: str | None, output: str) -> N
                 f"there is no key {key_id}", do="List the ids with: sidecar key list"
             )
     emit({"key_id": key_id, "revoked": True}, output, lambda: f"{key_id} revoked")
+
+
+@command.command("rotate-redaction")
+@click.option("--project", required=True, help="Whose digests (hash, tokenise) get a new key.")
+@click.option(
+    "--overlap",
+    "overlap_ns",
+    type=Duration(),
+    default="30d",
+    show_default=True,
+    help="How long the key before can still be used to look for a value.",
+)
+@common()
+def rotate_redaction(
+    project: str, overlap_ns: int, config: str | None, store: str | None, output: str
+) -> None:
+    """Make a project's digests with a new key; the running sidecar follows by itself.
+
+    Digests begin with the id of their key. Equal values have equal digests under one key only.
+
+    \b
+    Example:
+      $ sidecar key rotate-redaction --project default --overlap 14d
+      mpabklcd
+    """
+    key = app.rotate_redaction_key(app.load_config(config, store), project, overlap_ns)
+    emit({"project": project, "key_id": key.key_id}, output, lambda: key.key_id)
+    talk(f"project {project}: digests are made with key {key.key_id} from now on")
+
+
+@command.command("rotate-data")
+@click.option("--project", required=True, help="Whose operational bytes get a new key.")
+@common()
+def rotate_data(project: str, config: str | None, store: str | None, output: str) -> None:
+    """Seal with a new data key; what was sealed before still opens.
+
+    \b
+    Example:
+      $ sidecar key rotate-data --project default
+      1
+    """
+    number = app.rotate_data_key(app.load_config(config, store), project)
+    emit({"project": project, "number": number}, output, lambda: str(number))
+    talk(f"project {project}: data key {number} seals from now on")
+
+
+@command.command("digest")
+@click.option("--project", required=True, help="Whose keys.")
+@click.option("--kind", type=click.Choice(list(KINDS)), required=True, help="What the value is.")
+@common()
+def digest(project: str, kind: Kind, config: str | None, store: str | None, output: str) -> None:
+    """Read a value from standard input and print its digests, to look for it in traces.
+
+    One for each key that has not retired, the one in use first.
+
+    \b
+    Example:
+      $ printf bob@example.com | sidecar key digest --project default --kind email
+      tok:email:mpabklcd…  hmac:email:mpabklcd…
+    """
+    value = sys.stdin.read().strip()
+    if not value:
+        raise SidecarError("there is no value on standard input", do="Pipe it in.")
+    found = app.digests_of(app.load_config(config, store), project, kind, value)
+    emit(found, output, lambda: "\n".join(f"{item.token}  {item.hash}" for item in found))
 
 
 def _shown(row: StoredKey) -> dict[str, object]:

@@ -35,6 +35,23 @@ class Moment(click.ParamType[int]):
         return int(moment.timestamp() * 1_000_000) * 1000
 
 
+class Duration(click.ParamType[int]):
+    """Nanoseconds of ``30m``, ``24h`` or ``7d``."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """The length a text means; click reports one that means none."""
+        if isinstance(value, int):
+            return value
+        try:
+            return duration_ns(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def instant(at_ns: int) -> str:
     """A point in time for people, in UTC: ``2026-07-01T12:00:00Z``."""
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,7 +10,7 @@ Rules
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
@@ -19,19 +19,26 @@ from processors.model.names import Capture, SideEffectClass
 from processors.model.span import Batch
 from processors.model.step import Step
 from processors.model.trace import AgentTrace, TraceWarning
-from processors.redact.rules import redact
+from processors.redact.keeping import Keeping
+from processors.redact.rules import redact_with
+from processors.redact.terms import Terms
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.pipeline.build import build
+from sidecar.pipeline.keepers import Keepers
 from sidecar.pipeline.pack import join, unpack
 from sidecar.store.codec import Codec
 from sidecar.store.traces import Digests, PartKind, content_digest
 
 
 class ProjectRules(Struct, frozen=True, kw_only=True):
-    """What of a project's content is kept, and how long its sealed telemetry lives."""
+    """What of a project's content is kept, and how long its sealed telemetry lives.
+
+    ``terms`` are those of ``capture`` unless more is said.
+    """
 
     capture: Capture = "off"
+    terms: Terms | None = None
     content_ns: int
 
 
@@ -41,10 +48,16 @@ class Rules(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, SideEffectClass]
     projects: Mapping[str, ProjectRules]
     otherwise: ProjectRules
+    keepers: Keepers = field(default_factory=Keepers)
 
     def of(self, project: str) -> ProjectRules:
         """The rules of a project; one that is not listed has the defaults."""
         return self.projects.get(project, self.otherwise)
+
+    def keep(self, project: str) -> Keeping | None:
+        """How a project's content is kept; None keeps everything."""
+        rules = self.of(project)
+        return self.keepers.of(project, rules.terms or Terms(capture=rules.capture))
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -101,7 +114,8 @@ def conclude(
 
 def _judged(trace: AgentTrace, rules: Rules, now_ns: int) -> AgentTrace:
     judged = judge(trace, tools=rules.tools, now_ns=now_ns)
-    return redact(judged, rules.of(trace.project).capture)
+    keep = rules.keep(trace.project)
+    return judged if keep is None else redact_with(judged, keep)
 
 
 def _bare(opened: Opened) -> AgentTrace:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from processors.model.span import Batch
-from processors.redact.rules import keeping
 from sidecar.export.metrics import Passing, passing
 from sidecar.export.outgoing import Judged, Mark, Sending, came_back, sending
 from sidecar.pipeline.batch import Concluded, Rules
@@ -56,10 +55,9 @@ class Leaving:
         return sending(batch, judged, sent, self._mark(project), now_ns=now_ns)
 
     def _mark(self, project: str) -> Mark:
+        keep = self._rules.keep(project)
         found = self._marks.get(project)
-        if found is None:
-            capture = self._rules.of(project).capture
-            keep = None if capture == "full" else keeping(capture)
+        if found is None or found.keep is not keep:
             found = Mark(project=project, sidecar_id=self._sidecar_id, keep=keep)
             self._marks[project] = found
         return found

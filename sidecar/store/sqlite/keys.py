@@ -1,20 +1,33 @@
-"""API keys and wrapped data keys in ledger.db.
+"""API keys, wrapped data keys and keys of redaction's digests in ledger.db.
 
 Rules
 1. A lookup sees every committed change at once: a revoked key is refused on the next request.
-2. A project's data key is made once, whichever process asks first.
+2. A project's first data key is made once, whichever process asks first; so is its first redaction
+   key. Later data keys are numbered from 1.
+3. What is deleted here is overwritten: a key that is gone is gone from the file.
 """
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from processors.model.principal import KeyKind, StoredKey
+from sidecar.store.redaction import SealedRedactionKey
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 
 _COLUMNS = "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns"
+
+_NEWEST = (
+    "SELECT number, wrapped FROM later_data_key WHERE project = ?"
+    " UNION ALL SELECT 0, wrapped FROM data_key WHERE project = ? ORDER BY 1 DESC LIMIT 1"
+)
+_REDACTION_COLUMNS = "project, key_id, sealed, created_at_ns, retires_at_ns"
+_ADD_REDACTION_KEY = f"INSERT INTO redaction_key ({_REDACTION_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 
 
 class SqliteKeys:
@@ -24,6 +37,7 @@ class SqliteKeys:
         self._path = path
         self._connection = open_database(path)
         migrate(self._connection, scripts(LEDGER), path)
+        self._connection.execute("PRAGMA secure_delete=ON")
         self._lock = threading.Lock()
 
     def find_key(self, key_id: str) -> StoredKey | None:
@@ -55,23 +69,96 @@ class SqliteKeys:
             (now_ns, key_id),
         )
 
-    def wrapped_data_key(self, project: str, make: Callable[[], bytes]) -> bytes:
-        """The project's wrapped data key; ``make`` gives a new one when there is none yet."""
-        query = "SELECT wrapped FROM data_key WHERE project = ?"
+    def newest_data_key(self, project: str, make: Callable[[], bytes]) -> tuple[int, bytes]:
+        """Number and wrapped key of the newest; ``make`` gives the first when there is none."""
         with self._lock, translating(self._path):
-            row = self._connection.execute(query, (project,)).fetchone()
+            row = self._connection.execute(_NEWEST, (project, project)).fetchone()
             if row is None:
                 self._connection.execute(
                     "INSERT INTO data_key (project, wrapped) VALUES (?, ?) ON CONFLICT DO NOTHING",
                     (project, make()),
                 )
-                row = self._connection.execute(query, (project,)).fetchone()
-        wrapped: bytes = row[0]
-        return wrapped
+                row = self._connection.execute(_NEWEST, (project, project)).fetchone()
+        return int(row[0]), row[1]
+
+    def numbered_data_key(self, project: str, number: int) -> bytes | None:
+        """One wrapped key."""
+        with self._lock, translating(self._path):
+            row = self._connection.execute(
+                "SELECT wrapped FROM data_key WHERE project = ?1 AND ?2 = 0"
+                " UNION ALL SELECT wrapped FROM later_data_key WHERE project = ?1 AND number = ?2",
+                (project, number),
+            ).fetchone()
+        return row[0] if row else None
+
+    def add_data_key(self, project: str, make: Callable[[int], bytes], now_ns: int) -> int:
+        """Store what ``make`` wraps under the next number; that number."""
+        with self._transaction() as connection:
+            (last,) = connection.execute(
+                "SELECT coalesce(max(number), 0) FROM later_data_key WHERE project = ?", (project,)
+            ).fetchone()
+            number = int(last) + 1
+            connection.execute(
+                "INSERT INTO later_data_key VALUES (?, ?, ?, ?)",
+                (project, number, make(number), now_ns),
+            )
+        return number
+
+    def redaction_keys(self, project: str) -> list[SealedRedactionKey]:
+        """All keys of a project's digests, the one in use first, then the newest."""
+        with self._lock, translating(self._path):
+            return _redaction_keys(self._connection, project)
+
+    def find_or_add_redaction_key(
+        self, project: str, make: Callable[[], SealedRedactionKey]
+    ) -> SealedRedactionKey:
+        """The key in use, made when there is none yet."""
+        found = self.redaction_keys(project)
+        if found and found[0].retires_at_ns is None:
+            return found[0]
+        made = make()
+        with self._transaction() as connection:
+            connection.execute(
+                f"{_ADD_REDACTION_KEY} ON CONFLICT DO NOTHING", msgspec.structs.astuple(made)
+            )
+            return _redaction_keys(connection, project)[0]
+
+    def replace_redaction_key(self, new: SealedRedactionKey, retires_at_ns: int) -> None:
+        """Put a new key in use; the one that was retires then. Those retired before are deleted."""
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM redaction_key WHERE retires_at_ns <= ?", (new.created_at_ns,)
+            )
+            connection.execute(
+                "UPDATE redaction_key SET retires_at_ns = ?"
+                " WHERE project = ? AND retires_at_ns IS NULL",
+                (retires_at_ns, new.project),
+            )
+            connection.execute(_ADD_REDACTION_KEY, msgspec.structs.astuple(new))
+
+    def drop_retired_redaction_keys(self, now_ns: int) -> int:
+        """Delete the keys whose time is over; how many."""
+        with self._transaction() as connection:
+            return connection.execute(
+                "DELETE FROM redaction_key WHERE retires_at_ns <= ?", (now_ns,)
+            ).rowcount
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        with self._lock, translating(self._path):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[StoredKey]:
         with self._lock, translating(self._path):
@@ -93,3 +180,21 @@ def _key(row: tuple[str, KeyKind, str, str, str, int, int | None]) -> StoredKey:
         created_at_ns=row[5],
         revoked_at_ns=row[6],
     )
+
+
+def _redaction_keys(connection: sqlite3.Connection, project: str) -> list[SealedRedactionKey]:
+    rows = connection.execute(
+        f"SELECT {_REDACTION_COLUMNS} FROM redaction_key WHERE project = ?"  # noqa: S608
+        " ORDER BY retires_at_ns IS NOT NULL, created_at_ns DESC",
+        (project,),
+    )
+    return [
+        SealedRedactionKey(
+            project=row[0],
+            key_id=row[1],
+            sealed=row[2],
+            created_at_ns=row[3],
+            retires_at_ns=row[4],
+        )
+        for row in rows
+    ]

@@ -6,7 +6,7 @@ Rules
 
 from importlib import resources
 
-LEDGER = ("keys", "ledger")
+LEDGER = ("keys", "ledger", "rotation")
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export")
 

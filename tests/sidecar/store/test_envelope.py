@@ -43,8 +43,7 @@ def test_moved_or_truncated_bytes_do_not_open():
 def test_a_project_has_one_data_key_whoever_asks_first(tmp_path):
     first, second = SqliteKeys(tmp_path / "ledger.db"), SqliteKeys(tmp_path / "ledger.db")
     rings = [
-        Keyring(Sealer(b"m" * 32, random_bytes), keys.wrapped_data_key, random_bytes)
-        for keys in (first, second)
+        Keyring(Sealer(b"m" * 32, random_bytes), keys, random_bytes) for keys in (first, second)
     ]
     sealed = rings[0]("p").seal(b"x", b"")
     assert rings[1]("p").open(sealed, b"") == b"x"
@@ -56,7 +55,7 @@ def test_a_project_has_one_data_key_whoever_asks_first(tmp_path):
 
 def test_another_master_key_opens_nothing(tmp_path):
     keys = SqliteKeys(tmp_path / "ledger.db")
-    Keyring(Sealer(b"m" * 32, random_bytes), keys.wrapped_data_key, random_bytes)("p")
+    Keyring(Sealer(b"m" * 32, random_bytes), keys, random_bytes)("p")
     with pytest.raises(SealBroken):
-        Keyring(Sealer(b"n" * 32, random_bytes), keys.wrapped_data_key, random_bytes)("p")
+        Keyring(Sealer(b"n" * 32, random_bytes), keys, random_bytes)("p")
     keys.close()
