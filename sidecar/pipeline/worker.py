@@ -22,7 +22,7 @@ from sidecar.errors import ExitCode, SidecarError
 from sidecar.pipeline.batch import Rules
 from sidecar.pipeline.config import Config
 from sidecar.pipeline.driver import Pipeline, Ports
-from sidecar.telemetry import log
+from sidecar.telemetry import configure_logging, log
 
 # Telemetry makes many small objects and few cycles (performance.md: +13 to 24 %).
 _GC_THRESHOLD = 100_000
@@ -61,6 +61,7 @@ def live(open_life: Callable[[bytes], Life], name: str) -> int:
 
     To be called as the last thing of an entry function of a process started by ``PipelineProcess``.
     """
+    configure_logging()
     os.nice(19)
     # Ctrl-C reaches the whole process group; the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
