@@ -132,9 +132,23 @@ def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in mine.iterdir()] == ["letter.txt"]
 
 
+def test_without_its_extra_it_says_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['openai'] = None; sys.argv = ['sidecar', 'demo']\n"
+        "from sidecar.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 3
+    assert "openai" in done.stderr and "agenttwin-sidecar[demo]" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.full
+@pytest.mark.parametrize("act", ["2.", "5."])
 @pytest.mark.parametrize("number", [2, 15])
-def test_a_signal_in_the_middle_leaves_no_process(tmp_path, number):
+def test_a_signal_in_the_middle_leaves_no_process(tmp_path, number, act):
     child = subprocess.Popen(
         [sys.executable, "-m", "sidecar", "demo"],
         cwd=tmp_path,
@@ -143,8 +157,13 @@ def test_a_signal_in_the_middle_leaves_no_process(tmp_path, number):
         text=True,
     )
     for line in child.stdout:
-        if line.startswith("2."):
+        if line.startswith(act):
             break
+    deadline = time.monotonic() + 60
+    while act == "5." and time.monotonic() < deadline:
+        if any("sidecar.demo.agent" in words for words in processes_in(tmp_path)):
+            break  # the gate's own agents run
+        time.sleep(0.05)
     child.send_signal(number)
     child.communicate(timeout=60)
     assert child.returncode == 3
@@ -196,6 +215,8 @@ def processes_in(folder):
             home = os.readlink(entry.parent / "cwd")
         except OSError:
             continue
-        if (str(folder) in words or home == str(folder)) and str(os.getpid()) not in entry.parts:
+        if (str(folder) in words or home.startswith(str(folder))) and str(
+            os.getpid()
+        ) not in entry.parts:
             found.append(words)
     return found
