@@ -1,7 +1,7 @@
 """Data under an encoding within a text: JSON escapes, percent escapes, base64, UTF-16 below it.
 
 Rules
-1. ``readable`` undoes JSON's escapes of letters and slashes, however often they were escaped.
+1. ``readable`` undoes JSON's escapes of letters, slashes and blanks, however often escaped.
 2. ``rewritten`` decodes each encoded run, has it looked at, and writes it again in its encoding
    only when that changed it: text in which nothing was found stays letter for letter.
 3. Bytes that are no text are nobody's words: they are left alone in a text, and go where a value
@@ -23,6 +23,7 @@ BINARY: Final = "[binary]"
 
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 _SLASH = re.compile(r"\\+/")
+_BLANK = re.compile(r"\\+[bfnrt]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PERCENT_RUN = re.compile(rf"[^\s\"'<>&=;?#/\\,]*{PERCENT}[^\s\"'<>&=;?#/\\,]*")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
@@ -37,7 +38,8 @@ def readable(text: str) -> str:
         text = _SURROGATE.sub("\ufffd", text)
     if "\\" not in text:
         return text
-    return _SLASH.sub("/", _ESCAPE.sub(lambda match: _character(match[1]), text))
+    text = _ESCAPE.sub(lambda match: _character(match[1]), text)
+    return _SLASH.sub("/", _BLANK.sub(" ", text))
 
 
 def has_surrogates(text: str) -> bool:

@@ -74,12 +74,13 @@ class NamesOnly:
         if known is None:
             if len(self._names) >= _NAMES_MAX:
                 self._names.clear()
-            known = self._names[text] = self._masker.mask(text) if is_name(text) else REDACTED
+            known = masked_text(text, self._masker) if is_name(text) else REDACTED
+            self._names[text] = known
         return known
 
     def code(self, text: str) -> str | None:
         """The code, masked; anything else goes."""
-        return self._masker.mask(text) if is_code(text) else None
+        return masked_text(text, self._masker) if is_code(text) else None
 
     def text(self, text: str) -> None:
         """Nothing."""
@@ -136,7 +137,7 @@ class Masked:
 
     def name(self, text: str) -> str:
         """The name, masked."""
-        return self._masker.mask(text)
+        return masked_text(text, self._masker)
 
     def code(self, text: str) -> str:
         """The text, masked."""

@@ -23,7 +23,6 @@ _NESTED_MAX = 6
 _TEXTS_MAX = 50_000
 _CHARACTERS_MAX = 4_000_000
 _KEYS_MAX = 50_000
-_ESCAPED_BLANK = re.compile(r"\\+[bfnrt]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SECRET_KEY = re.compile(
     r"(?:^|[._-])(?:pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key|apikey|authorization"
@@ -106,7 +105,7 @@ class Masker:
         """Whether a text that is JSON certainly holds nothing to replace. No is no answer."""
         if "\\u" in text or "\\/" in text or hidden.has_surrogates(text):
             return False
-        blank = _ESCAPED_BLANK.sub(" ", text) if "\\" in text else text
+        blank = hidden.readable(text)
         numbers = detectors.matching(blank)
         if not numbers:
             return True

@@ -4,9 +4,11 @@ Rules
 1. A span, and a log record inside a trace, belong to their trace id.
 2. A log record outside any trace belongs to its service's conversation or session, where it names
    one; else to its service: what comes together in time is assembled together.
-3. A key that is no trace id starts with ``log:``, so that the two never meet.
+3. A key that is no trace id starts with ``log:``, so that the two never meet. The rest is a digest:
+   keys are stored as they are, and names of services and conversations are not redacted yet.
 """
 
+import hashlib
 from typing import Any
 
 from processors.model.span import Batch, LogRecord, Span
@@ -41,8 +43,13 @@ def _key(record: LogRecord) -> str:
     for name in _CONVERSATIONS:
         conversation = _text(record.attributes.get(name)) or _text(record.resource.get(name))
         if conversation:
-            return f"log:{service}:{conversation}"
-    return f"log:{service}"
+            return _named(service, conversation)
+    return _named(service) if service else "log:"
+
+
+def _named(*names: str) -> str:
+    parts = "".join(f"{len(name)}:{name}" for name in names)
+    return f"log:{hashlib.sha256(parts.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _text(value: Any) -> str:
