@@ -55,4 +55,4 @@ opa:
 	else echo "Go is not installed: tests that need the real OPA will skip"; fi
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo.json
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json

@@ -140,7 +140,7 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
     """
     data_key = clock.random_bytes(KEY_BYTES)
     sealer = Sealer(data_key, clock.random_bytes)
-    policy = policy_port(replace(loaded.config.policy, deadline="5s"), loaded, Egress())
+    policy = policy_port(replace(loaded.config.policy, deadline="5s"), loaded)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="sidecar-replay-"))
         ledger = SqliteLedger(Path(folder) / "ledger.db", lambda _: sealer)
@@ -404,7 +404,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
         open_probes(loaded)  # a probe that does not compile stops the start
-        policy = policy_port(config.policy, loaded, egress)
+        policy = policy_port(config.policy, loaded)
         gateway = Gateway(
             Ports(
                 ledger=ledger,
@@ -568,7 +568,7 @@ def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:
     }
 
 
-def policy_port(policy: Policy, loaded: Loaded, egress: Egress) -> PolicyWorker:  # noqa: ARG001
+def policy_port(policy: Policy, loaded: Loaded) -> PolicyWorker:
     """The engine the configuration names. Raises SidecarError for a bundle that cannot be used."""
     bundle = load_bundle(loaded.path(policy.bundle) if policy.bundle else "")
     return PolicyWorker(bundle, deadline_ns=duration_ns(policy.deadline))
@@ -601,7 +601,9 @@ def _open_pipeline(settings: bytes) -> Work:
     opened = SqliteOpenTraces(folder / "traces.db", sealers=ring)
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
-    probes, egress = open_probes(loaded), Egress()
+    # No probe may ask the sidecar itself: nothing it says of the world would be independent.
+    listening = (split_address(address)[1] for _, address in loaded.config.addresses() if address)
+    probes, egress = open_probes(loaded), Egress(own_ports=frozenset(listening))
     digest_keys = redaction_keys(keys, ring)
     rules = pipeline_rules(loaded.config, lambda p: digest_keys.current(p, clock.now_ns()))
     endpoints = probe_endpoints(loaded)
@@ -619,7 +621,13 @@ def _open_pipeline(settings: bytes) -> Work:
         for store in (opened, traces, journal, ledger, keys):
             store.close()
 
-    return Work(ports=ports, config=loaded.config.assemble, rules=rules, close=close)
+    return Work(
+        ports=ports,
+        config=loaded.config.assemble,
+        rules=rules,
+        finish=egress.close,
+        close=close,
+    )
 
 
 def _leaving(config: Config, rules: Rules, sidecar_id: str, master: bytes) -> Leaving | None:

@@ -30,11 +30,12 @@ _GRACE_SECONDS = 5.0
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What the process works on, and how to close it at the end."""
+    """What the process works on; ``finish`` ends what lives in its loop, ``close`` the stores."""
 
     ports: Ports
     config: Config
     rules: Rules
+    finish: Callable[[], Awaitable[None]]
     close: Callable[[], None]
 
 
@@ -51,7 +52,14 @@ def serve(open_work: Callable[[bytes], Work]) -> int:
     def open_life(settings: bytes) -> Life:
         work = open_work(settings)
         pipeline = Pipeline(work.ports, work.config, work.rules)
-        return Life(run=pipeline.run, close=work.close)
+
+        async def run(stop: asyncio.Event) -> None:
+            try:
+                await pipeline.run(stop)
+            finally:
+                await work.finish()
+
+        return Life(run=run, close=work.close)
 
     return live(open_life, "pipeline")
 

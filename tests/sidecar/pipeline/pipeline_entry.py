@@ -41,7 +41,12 @@ def open_work(settings):
         probe=lambda trace: None,
     )
     rules = Rules(tools={}, projects={}, otherwise=ProjectRules(content_ns=1 << 60))
-    return Work(ports=ports, config=Config(idle="1ms"), rules=rules, close=close)
+
+    async def finish():
+        pass
+
+    config = Config(idle="1ms")
+    return Work(ports=ports, config=config, rules=rules, finish=finish, close=close)
 
 
 def main():
