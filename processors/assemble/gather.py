@@ -7,10 +7,12 @@ Rules
 3. Log records come after their span and fill only what it leaves open; messages in order of time,
    role, text.
 4. Records whose span never came are a model call of their own: nothing is dropped.
+5. A record of a model call whose span is an agent's is a call of its own, below the agent.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +22,7 @@ from processors.model.step import Message, Part, Source
 
 _ASKED = frozenset({"tool_call", "server_tool_call"})
 ANSWERED = frozenset({"tool_call_response", "server_tool_call_response"})
+SourceKind = Literal["span", "log", "messages"]
 _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 
 
@@ -57,7 +60,8 @@ def gather(fragments: Iterable[Fragment]) -> list[Node]:
     spans: dict[tuple[str, str], list[Fragment]] = defaultdict(list)
     logs: dict[tuple[str, str], list[Fragment]] = defaultdict(list)
     for fragment in fragments:
-        target = spans if fragment.source == "span" else logs
+        own = fragment.source == "span" or fragment.told_by is not None
+        target = spans if own else logs
         target[fragment.trace_id, fragment.span_id].append(fragment)
     nodes: list[Node] = []
     for place in sorted(spans.keys() | logs.keys()):
@@ -65,9 +69,29 @@ def gather(fragments: Iterable[Fragment]) -> list[Node]:
         versions = _versions(spans.get(place, []))
         if not versions:
             nodes.append(_node(place, 0, _from_records(records), records, log_only=True))
+        if versions and versions[0].reading.kind == "agent":
+            calls, records = _own_calls(place, records)
+            nodes.extend(calls)
         for number, fragment in enumerate(versions):
             nodes.append(_node(place, number, fragment, records if number == 0 else []))
     return sorted(nodes, key=lambda node: (node.start_ns, node.key))
+
+
+def _own_calls(
+    place: tuple[str, str], records: list[Fragment]
+) -> tuple[list[Node], list[Fragment]]:
+    """Records of model calls whose only span is their agent's: a node below it each (rule 5)."""
+    calls = [record for record in records if record.reading.kind == "model_call"]
+    nodes = [
+        _node(
+            (place[0], f"{place[1]}.{number + 1}"),
+            0,
+            msgspec.structs.replace(record, parent_span_id=place[1], told_by=place[1]),
+            [],
+        )
+        for number, record in enumerate(calls)
+    ]
+    return nodes, [record for record in records if record.reading.kind != "model_call"]
 
 
 def _distinct(fragments: list[Fragment]) -> list[Fragment]:
@@ -114,9 +138,11 @@ def _merged(versions: list[Fragment]) -> Fragment:
         reverse=True,
     )
     ordered = [encoded[text] for text in best]
-    return msgspec.structs.replace(
-        ordered[0], reading=union(fragment.reading for fragment in ordered)
-    )
+    reading = union(fragment.reading for fragment in ordered)
+    refused = next((f.reading for f in ordered if f.reading.status == "denied"), None)
+    if refused is not None:  # a refusal stands, whatever else is said of the call
+        reading = msgspec.structs.replace(reading, status="denied", error=refused.error)
+    return msgspec.structs.replace(ordered[0], reading=reading)
 
 
 def _from_records(records: list[Fragment]) -> Fragment:
@@ -141,7 +167,7 @@ def _node(
     if records:
         fragment = _with_records(fragment, records)
     reading = fragment.reading
-    sources = [] if log_only else [_source("span", fragment)]
+    sources = [] if log_only else [_source(_source_kind(fragment), fragment)]
     sources += [_source("log", record) for record in records[:1]]
     model_call = reading.kind == "model_call"
     return Node(
@@ -161,11 +187,13 @@ def _with_records(fragment: Fragment, records: list[Fragment]) -> Fragment:
     whole = [record.reading for record in records if record.reading.model or record.reading.usage]
     if whole:
         shown, said = (), ()
+    on_tool = fragment.reading.kind == "tool_call"
     gathered = msgspec.structs.replace(
         records[0].reading,
         kind=fragment.reading.kind,
-        messages_in=shown or None,
-        messages_out=said or None,
+        tool=records[0].reading.tool if on_tool else None,
+        messages_in=None if on_tool else shown or None,
+        messages_out=None if on_tool else said or None,
     )
     own = fragment.reading
     if fragment.source == "log":
@@ -174,11 +202,18 @@ def _with_records(fragment: Fragment, records: list[Fragment]) -> Fragment:
     return msgspec.structs.replace(fragment, reading=merged)
 
 
-def _source(kind: str, fragment: Fragment) -> Source:
+def _source_kind(fragment: Fragment) -> SourceKind:
+    if fragment.source == "log":
+        return "log"
+    return "span" if fragment.told_by is None else "messages"
+
+
+def _source(kind: SourceKind, fragment: Fragment) -> Source:
+    told_by = fragment.told_by
     return Source(
-        kind="span" if kind == "span" else "log",
+        kind=kind,
         trace_id=fragment.trace_id,
-        span_id=fragment.span_id,
+        span_id=fragment.span_id if told_by is None else told_by or None,
         dialect=fragment.reading.dialect,
         ref=fragment.scope or None,
     )

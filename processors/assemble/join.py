@@ -151,7 +151,12 @@ def _before(request: Request, node: Node) -> bool:
 
 
 def _answered_before(request: Request, node: Node) -> bool:
-    """Whether the model had seen the answer when the execution began."""
+    """Whether the model had seen the answer when the execution began.
+
+    A transcript has no times, so that its requests never say.
+    """
+    if request.node.reading.subtype == "told":
+        return False
     return request.answer is not None and request.answer[0].start_ns < node.start_ns
 
 
@@ -198,10 +203,16 @@ def _by_key(
 
 
 def _without_handoffs(requests: list[Request], tree: Tree) -> Iterable[Request]:
-    """Requests that a handoff span carried out are no tool calls: each handoff takes one."""
+    """Requests that a handoff span carried out are no tool calls: each handoff takes one.
+
+    Nor is the tool by which a framework has the model say its final answer.
+    """
     handoffs = deque(node for node in _ordered(tree) if node.reading.kind == "handoff")
+    finals = [n for n in _ordered(tree) if n.reading.subtype == "final_answer"]
     for request in requests:
         name = (request.part.name or "").lower()
+        if finals and name in ("final_answer", "finish"):
+            continue
         if handoffs and ("transfer" in name or "handoff" in name or "hand_off" in name):
             handoffs.popleft()
             continue

@@ -8,6 +8,7 @@ Rules
 3. The conversation is the first that a step names.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +16,7 @@ from processors.model.message import text_of
 from processors.model.step import Message, Step, Usage
 from processors.value import parse
 
+_DUMP = re.compile(r"\s*(?:[{\[]|[A-Za-z_][\w.]*\(\w+=)")  # JSON cut short, or a Python object
 _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
@@ -69,8 +71,7 @@ def _plain(step: Step) -> str | None:
     if step.kind != "agent":
         return None
     output, _ = parse(step.output)
-    is_text = isinstance(output, str) and output.lstrip()[:1] not in ("{", "[")
-    return output if is_text else None
+    return output if isinstance(output, str) and not _DUMP.match(output) else None
 
 
 def _below(step: Step, agents: set[str], parents: dict[str, str | None]) -> bool:

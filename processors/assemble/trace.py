@@ -24,6 +24,7 @@ from processors.assemble.join import Joined, Request, join
 from processors.assemble.order import ordered
 from processors.assemble.stitch import runs
 from processors.assemble.summary import final_output, usage_total
+from processors.assemble.told import first_hand
 from processors.assemble.tools import differs, executed_tool, judged, requested_tool
 from processors.assemble.tree import Tree, build_tree
 from processors.model.fragment import Fragment
@@ -45,6 +46,7 @@ def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tup
 
 
 def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:
+    nodes = first_hand(nodes)
     tree = build_tree(nodes)
     promote(tree)
     joined = join(tree)
@@ -112,6 +114,7 @@ def _step(
         messages_out=reading.messages_out,
         output=_output(node),
         tool=tool,
+        decision=reading.decision,
         content_state=states,
         attributes=reading.attributes,
         sources=node.sources,

@@ -6,6 +6,8 @@ Rules
 2. A Fragment of a log record has the ids of its span and only fills what the span's own leaves
    open.
 3. Nothing here depends on another span: what needs two spans is a join and belongs to ``assemble``.
+4. What a span or record tells of that has no span of its own is ``Told``: it becomes a fragment
+   below the teller.
 """
 
 from collections.abc import Iterable
@@ -16,7 +18,7 @@ from msgspec import Struct
 
 from processors.model.names import ContentState, StepKind, StepStatus
 from processors.model.span import SpanLink
-from processors.model.step import Agent, Message, Model, StepError, Tool, Usage
+from processors.model.step import Agent, Message, Model, StepDecision, StepError, Tool, Usage
 from processors.model.trace import Service
 
 _T = TypeVar("_T", bound=Struct)
@@ -53,12 +55,28 @@ class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True):
     conversation_id: str | None = None
     status: StepStatus | None = None
     error: StepError | None = None
+    decision: StepDecision | None = None
+    told: "tuple[Told, ...]" = ()
     content_state: dict[str, ContentState] = {}
     attributes: dict[str, Any] = {}
 
 
+class Told(Struct, frozen=True, kw_only=True):
+    """A step that a span or record tells of; ``id`` names it among those of the same teller."""
+
+    id: str
+    name: str
+    start_ns: int
+    end_ns: int
+    reading: Reading
+
+
 class Fragment(Struct, frozen=True, kw_only=True):
-    """One span or log record: its place in the trace, and the union of its readings."""
+    """One span or log record: its place in the trace, and the union of its readings.
+
+    ``told_by``: the span id of who tells of it (empty for a record outside any span) where the
+    step has no span of its own; ``span_id`` is then ours.
+    """
 
     trace_id: str
     span_id: str
@@ -71,6 +89,7 @@ class Fragment(Struct, frozen=True, kw_only=True):
     end_ns: int = 0
     service: Service = Service()
     links: tuple[SpanLink, ...] = ()
+    told_by: str | None = None
     reading: Reading
 
 

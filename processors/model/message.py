@@ -29,7 +29,10 @@ _ROLES = {
     "function": "tool",
 }
 _TEXTS = {"text", "input_text", "output_text", "refusal"}
-_CALLS = {"tool_call", "tool_use", "function_call", "toolUse", "tool-call"}
+_CALLS = {
+    *("tool_call", "tool_use", "function_call", "toolUse", "tool-call"),
+    *("functionCall", "toolRequest"),
+}
 _RESPONSES = {
     *(
         "tool_call_response",
@@ -38,8 +41,16 @@ _RESPONSES = {
         "toolResult",
         "function_response",
         "tool-result",
+        "functionResponse",
+        "toolResponse",
+        "tool_call_result",
     ),
 }
+# Blocks that hold what they are under a key that names it.
+_KEYED = (
+    *("toolUse", "toolResult", "function_call", "functionCall", "function_response"),
+    *("functionResponse", "toolRequest", "toolResponse", "tool_call", "tool_call_result"),
+)
 _SERVER_CALLS = {"server_tool_call", "server_tool_use"}
 _SERVER_RESPONSES = {"server_tool_call_response", "mcp_tool_result"}
 # Items of OpenAI Responses that OpenAI carried out itself: call and answer in one.
@@ -115,7 +126,7 @@ def call_part(call: Any) -> Part:
     inner = function if isinstance(function, dict) else call
     return Part(
         type="tool_call",
-        id=_id(call, "id", "call_id", "toolUseId", "tool_call_id", "toolCallId"),
+        id=_id(call, "id", "call_id", "toolUseId", "tool_call_id", "toolCallId", "ref"),
         name=_text(inner.get("name") or inner.get("toolName") or inner.get("tool_name")),
         content=_present(inner, "arguments", "args", "input"),
     )
@@ -203,7 +214,7 @@ def _blocks(item: Any) -> tuple[Part, ...]:
     kind = _text(item.get("type")) or _bedrock_kind(item)
     if kind in _SERVER_ITEMS:
         return _served(item, kind)
-    inner = item.get(kind) if kind in ("toolUse", "toolResult") else item
+    inner = item.get(kind) if kind in _KEYED else item
     node = inner if isinstance(inner, dict) else item
     if kind in _TEXTS:
         return (Part(type="text", content=_present(node, "content", "text", "refusal")),)
@@ -256,15 +267,18 @@ def _served(item: Node, kind: str) -> tuple[Part, ...]:
 
 
 def _bedrock_kind(item: Node) -> str | None:
-    """Bedrock and Gemini blocks name their kind by their only key."""
-    for key in ("toolUse", "toolResult", "text"):
-        if key in item:
+    """Bedrock, Gemini, Genkit and Haystack blocks name their kind by their only key."""
+    for key in _KEYED:
+        if isinstance(item.get(key), dict):
             return key
-    return None
+    return "text" if "text" in item else None
 
 
 def _response(node: Node) -> Part:
-    ids = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id")
+    origin = node.get("origin")
+    if isinstance(origin, dict):  # Haystack: the call that is answered, whole
+        node = {"id": origin.get("id"), "name": origin.get("tool_name"), **node}
+    ids = ("id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id", "ref")
     content = only_block(_present(node, "response", "result", "output", "content"))
     content, failed = _vercel_output(content)
     return Part(
@@ -281,6 +295,7 @@ def _says_failed(node: Node) -> bool:
     return (
         node.get("is_error") is True
         or node.get("isError") is True
+        or node.get("error") is True
         or node.get("status") in ("error", "failed")
     )
 

@@ -14,6 +14,7 @@ Rules
 Source: the detection order and outcome precedence of docs/specs/trace.md.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,22 +22,40 @@ import msgspec
 
 from processors.model.fragment import RANK_NONE, Fragment, Reading, filled, union
 from processors.model.names import CLAIM_PREFIX, PREFIX, StepStatus
+from processors.model.session import Entry, session_trace_id
 from processors.model.span import Attributes, Batch, LogRecord, Span
 from processors.model.step import StepError, Usage
 from processors.model.trace import Service
 from processors.normalise import (
+    adot,
+    ag2,
     agent_framework,
+    autogen,
+    claude_code,
+    codex,
+    crewai,
+    dspy,
+    gemini_cli,
     gen_ai,
     gen_ai_legacy,
+    genkit,
+    google_adk,
+    governance,
+    haystack,
     langfuse,
     langsmith,
     litellm,
+    llama_index,
     logfire,
+    mastra,
+    mcp,
     mlflow,
     openinference,
     openlit,
     openllmetry,
     pydantic_ai,
+    semantic_kernel,
+    smolagents,
     vercel,
 )
 from processors.normalise.words import canonical_model, inclusive
@@ -63,6 +82,20 @@ class Dialect(Protocol):
 
 # In order of precedence. First who writes the conventions' keys with a meaning of their own.
 _DIALECTS: tuple[Dialect, ...] = (
+    google_adk,
+    genkit,
+    mcp,
+    crewai,
+    autogen,
+    dspy,
+    haystack,
+    llama_index,
+    mastra,
+    semantic_kernel,
+    smolagents,
+    ag2,
+    governance,
+    claude_code,
     langsmith,
     litellm,
     openlit,
@@ -77,8 +110,30 @@ _DIALECTS: tuple[Dialect, ...] = (
     pydantic_ai,
     logfire,
 )
-_LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log)
-_UNWRAPPING = frozenset({openllmetry.DIALECT, agent_framework.DIALECT})
+# Frameworks that only their scope's name tells: they speak another dialect in their own way.
+_BY_SCOPE: dict[str, Dialect] = {
+    "autogen": autogen,
+    "crewai": crewai,
+    "dspy": dspy,
+    "gcp.vertex.agent": google_adk,
+    "genkit": genkit,
+    "google_adk": google_adk,
+    "haystack": haystack,
+    "llama_index": llama_index,
+    "llamaindex": llama_index,
+    "mcp": mcp,
+    "semantic_kernel": semantic_kernel,
+    "smolagents": smolagents,
+}
+# Sources that are records first: each record tells of steps by itself.
+_SESSIONS = (codex.read_session, gemini_cli.read_session, claude_code.read_session)
+_LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log, adot.read_log)
+_UNWRAPPING = frozenset(
+    {
+        *(openllmetry.DIALECT, agent_framework.DIALECT, llama_index.DIALECT, google_adk.DIALECT),
+        *(mcp.DIALECT, crewai.DIALECT, dspy.DIALECT, semantic_kernel.DIALECT),
+    }
+)
 _MAPPED = frozenset().union(*(dialect.MAPPED for dialect in _DIALECTS))
 _PREFIXES = tuple(dict.fromkeys(prefix for dialect in _DIALECTS for prefix in dialect.PREFIXES))
 _CANCELLED = ("CancelledError", "AbortError", "cancelled", "GeneratorExit")
@@ -114,6 +169,19 @@ class _Called(dict[str, int]):
         return found
 
 
+class _Scoped(dict[str, int]):
+    """The dialects that a scope's name calls for: a bounded memory of scopes."""
+
+    def __missing__(self, scope: str) -> int:
+        found = 0
+        for word, dialect in _BY_SCOPE.items():
+            if word in scope:
+                found |= 1 << _DIALECTS.index(dialect)
+        if len(self) < _KEYS_MAX and len(scope) < _KEY_MAX:
+            self[scope] = found
+        return found
+
+
 class _Kept(dict[str, bool]):
     """Whether an attribute stays because no dialect maps its key: a bounded memory of keys."""
 
@@ -125,14 +193,54 @@ class _Kept(dict[str, bool]):
 
 
 _KEYS_MAX, _KEY_MAX = 4096, 128
-_CALLED, _KEPT = _Called(), _Kept()
+_CALLED, _SCOPED, _KEPT = _Called(), _Scoped(), _Kept()
 
 
 def normalise(batch: Batch) -> tuple[Fragment, ...]:
-    """A fragment for each span, and one for each log record that says something about a span."""
-    spans = [_span_fragment(span) for span in batch.spans]
-    logs = [found for record in batch.logs if (found := _log_fragment(record)) is not None]
-    return (*spans, *logs)
+    """A fragment for each span, for each step told of, and for each record that says something."""
+    found: list[Fragment] = []
+    for span in batch.spans:
+        fragment = _span_fragment(span)
+        if fragment.reading.told:
+            found.extend(_told_fragments(fragment))
+            fragment = msgspec.structs.replace(
+                fragment, reading=msgspec.structs.replace(fragment.reading, told=())
+            )
+        found.append(fragment)
+    for record in batch.logs:
+        found.extend(_log_fragments(record))
+    return tuple(found)
+
+
+def _told_fragments(teller: Fragment) -> list[Fragment]:
+    """What a span tells of, each as a fragment below it."""
+    return [
+        Fragment(
+            trace_id=teller.trace_id,
+            span_id=_own_id(teller.trace_id, teller.span_id, told.id),
+            source="span",
+            parent_span_id=teller.span_id,
+            name=told.name,
+            scope=teller.scope,
+            start_ns=told.start_ns,
+            end_ns=told.end_ns,
+            service=teller.service,
+            told_by=teller.span_id,
+            reading=_finished(told.reading),
+        )
+        for told in teller.reading.told
+    ]
+
+
+def _own_id(*words: str) -> str:
+    """An id of ours in the form of a span's: equal for equal words."""
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+
+def _finished(reading: Reading) -> Reading:
+    return msgspec.structs.replace(
+        reading, model=canonical_model(reading.model), usage=inclusive(reading.usage)
+    )
 
 
 def _span_fragment(span: Span) -> Fragment:
@@ -165,24 +273,54 @@ def _span_fragment(span: Span) -> Fragment:
     )
 
 
-def _log_fragment(record: LogRecord) -> Fragment | None:
+def _log_fragments(record: LogRecord) -> list[Fragment]:
+    """What a record says of its span, or the steps it tells of."""
+    for read_session in _SESSIONS:
+        entry = read_session(record)
+        if entry is not None:
+            return _session_fragments(record, entry)
     if record.trace_id is None or record.span_id is None:
-        return None
+        return []
     for read in _LOG_READERS:
         reading = read(record)
         if reading is not None:
-            return Fragment(
-                trace_id=record.trace_id,
-                span_id=record.span_id,
-                source="log",
-                scope=record.scope.name,
-                name=record.event_name,
-                start_ns=record.time_ns,
-                end_ns=record.time_ns,
-                service=_service(record.resource),
-                reading=reading,
-            )
-    return None
+            return [
+                Fragment(
+                    trace_id=record.trace_id,
+                    span_id=record.span_id,
+                    source="log",
+                    scope=record.scope.name,
+                    name=record.event_name,
+                    start_ns=record.time_ns,
+                    end_ns=record.time_ns,
+                    service=_service(record.resource),
+                    reading=_finished(reading),
+                )
+            ]
+    return []
+
+
+def _session_fragments(record: LogRecord, entry: Entry) -> list[Fragment]:
+    """The steps of a record that is a source of its own; without a trace, one of its session."""
+    service = _service(record.resource)
+    trace_id = record.trace_id or session_trace_id(service.name, entry.session)
+    return [
+        Fragment(
+            trace_id=trace_id,
+            span_id=_own_id(trace_id, told.id),
+            source="log",
+            parent_span_id=record.span_id if record.trace_id else None,
+            remote_parent=True,
+            name=told.name,
+            scope=record.scope.name,
+            start_ns=told.start_ns,
+            end_ns=told.end_ns,
+            service=service,
+            told_by=(record.span_id if record.trace_id else None) or "",
+            reading=_finished(told.reading),
+        )
+        for told in entry.told
+    ]
 
 
 def _readings(span: Span) -> list[Reading]:
@@ -191,6 +329,7 @@ def _readings(span: Span) -> list[Reading]:
         wanted |= _CALLED[key]
     for event in span.events:
         wanted |= _EVENTS.get(event.name, 0)
+    wanted |= _SCOPED[span.scope.name]
     if span.name.startswith(gen_ai.TOOL_NAME):
         wanted |= _FAMILIES["gen_ai"]
     found = []

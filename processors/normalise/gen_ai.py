@@ -14,6 +14,8 @@ FIELDS.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from processors.model.fragment import (
     RANK_AGENT,
     RANK_HANDOFF,
@@ -130,7 +132,14 @@ def read_log(record: LogRecord) -> Reading | None:
     """What a details record says of its span; None for any other record."""
     if record.event_name != DETAILS:
         return None
-    return _read(record.attributes, False, "")
+    found = _read(record.attributes, False, "")
+    named = name(record.attributes.get("gen_ai.operation.name"))
+    if named is None and found.usage is not None:  # the event is a model call's by its name
+        usage = msgspec.structs.replace(found.usage, scope="own")
+        return msgspec.structs.replace(
+            found, kind="model_call", rank=RANK_MODEL, subtype=None, usage=usage
+        )
+    return found
 
 
 def _read(attributes: Mapping[str, Any], client: bool, span_name: str) -> Reading:
