@@ -4,18 +4,21 @@ Rules
 1. What passes here decodes in the pipeline: nothing acknowledged is found undecodable later.
 2. A bad item never sinks its batch: it is counted, and told to the sender as partial success.
 3. The common case, sound protobuf, costs one parse and a look at the ids; nothing is converted.
+4. Memory is bounded by the limits: what could take more than its bytes is read item by item.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from msgspec import Struct
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sidecar.otlp.decode import decode
-from sidecar.otlp.errors import Undecodable
+from sidecar.otlp.decode_json import items_json
+from sidecar.otlp.errors import TooMany, Undecodable
+from sidecar.otlp.items import KINDS, Items
+from sidecar.otlp.limits import LIMITS, Cuts, Limits
 from sidecar.otlp.metrics import count_points, read_metrics
+from sidecar.otlp.wire import WHOLE_BYTES, Torn
 from sidecar.store.journal import Encoding, Signal
 
 _NO_TRACE_ID = bytes(16)
@@ -29,48 +32,72 @@ class Checked(Struct, frozen=True):
     rejected: int
 
 
-def check(signal: Signal, encoding: Encoding, payload: bytes) -> Checked:
-    """Counts of an uncompressed Export*ServiceRequest. Raises Undecodable when it is none."""
+def check(signal: Signal, encoding: Encoding, payload: bytes, limits: Limits = LIMITS) -> Checked:
+    """Counts of an uncompressed Export*ServiceRequest. Raises Undecodable and TooMany."""
     if signal == "metrics":
-        metrics = read_metrics(encoding, payload)
-        return Checked(count_points(metrics.request), metrics.lost)
-    if encoding == "protobuf":
+        metrics = read_metrics(encoding, payload, limits.nodes_max)
+        return _within(Checked(count_points(metrics.request), metrics.lost), limits)
+    if encoding == "json":
+        return _json(signal, payload, limits)
+    if len(payload) <= WHOLE_BYTES:
         try:
-            if signal == "traces":
-                return _spans(ExportTraceServiceRequest.FromString(payload))
-            return _records(ExportLogsServiceRequest.FromString(payload))
+            return _within(_whole(KINDS[signal].request.FromString(payload)), limits)
         except DecodeError:
-            pass  # the decoder repairs what can be repaired, and says what cannot
+            pass  # taken apart below, where each item is judged by itself
+    items = Items(KINDS[signal], limits, Cuts())
     try:
-        batch = decode(signal, encoding, payload)
+        found = items.ids(payload)
+        counted = _spans(found) if signal == "traces" else Checked(sum(1 for _ in found), 0)
+    except Torn as error:
+        name = KINDS[signal].request.DESCRIPTOR.name
+        raise Undecodable(f"not an OTLP {name}: {error}") from error
+    return Checked(counted.accepted, counted.rejected + items.lost)
+
+
+def _json(signal: Signal, payload: bytes, limits: Limits) -> Checked:
+    accepted = rejected = 0
+    try:
+        for item in items_json(signal, payload, limits, Cuts()):
+            if item is None:
+                rejected += 1
+            else:
+                accepted += 1
     except (TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Undecodable(f"not an OTLP request: {error}") from error
-    return Checked(len(batch.spans) + len(batch.logs), batch.rejected)
+    return Checked(accepted, rejected)
 
 
-def _spans(request: Any) -> Checked:
-    accepted = rejected = 0
-    for resource_spans in request.resource_spans:
-        for scope_spans in resource_spans.scope_spans:
-            accepted += len(scope_spans.spans)
-            for span in scope_spans.spans:
-                trace_id, span_id = span.trace_id, span.span_id
-                if (
-                    len(trace_id) != 16
-                    or len(span_id) != 8
-                    or trace_id == _NO_TRACE_ID
-                    or span_id == _NO_SPAN_ID
-                ):
-                    rejected += 1
-    return Checked(accepted - rejected, rejected)
+def _within(checked: Checked, limits: Limits) -> Checked:
+    if checked.accepted + checked.rejected > limits.items_max:
+        raise TooMany(f"the request has more than {limits.items_max} items; send smaller ones")
+    return checked
 
 
-def _records(request: Any) -> Checked:
-    return Checked(
-        sum(
-            len(scope_logs.log_records)
-            for resource_logs in request.resource_logs
-            for scope_logs in resource_logs.scope_logs
-        ),
-        0,
+def _whole(request: Any) -> Checked:
+    if hasattr(request, "resource_spans"):
+        return _spans(
+            span
+            for group in request.resource_spans
+            for part in group.scope_spans
+            for span in part.spans
+        )
+    records = (
+        len(part.log_records) for group in request.resource_logs for part in group.scope_logs
     )
+    return Checked(sum(records), 0)
+
+
+def _spans(items: Iterable[Any]) -> Checked:
+    accepted = rejected = 0
+    for span in items:
+        trace_id, span_id = span.trace_id, span.span_id
+        if (
+            len(trace_id) != 16
+            or len(span_id) != 8
+            or trace_id == _NO_TRACE_ID
+            or span_id == _NO_SPAN_ID
+        ):
+            rejected += 1
+        else:
+            accepted += 1
+    return Checked(accepted, rejected)

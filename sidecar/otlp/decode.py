@@ -2,178 +2,124 @@
 
 Rules
 1. One bad item never loses the others: it is counted in ``Batch.rejected`` and the rest is kept.
-2. Ids become lower-case hex, times integers, bytes ``{"$b64": ...}``, an AnyValue with nothing set
-   None.
-3. A double that is not finite has no JSON value: its key stays with None.
-4. ``json_format`` is never used (100 times slower than reading the messages' fields).
+2. What exceeds the limits gives way and is counted; ids, names, times and status never do.
+3. The common case, a request of ordinary size, is parsed once and whole.
 
-``repair`` rewrites protobuf that a strict parser refuses; ``decode_json`` reads the JSON encoding.
+``items`` takes large or unsound protobuf apart; ``plain`` says what messages become;
+``decode_json`` reads the JSON encoding.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from msgspec import Struct
+from msgspec.structs import replace
 
-from processors.model.span import Attributes, Batch, LogRecord, Scope, Span, SpanEvent, SpanLink
-from processors.value import bytes_value, finite
-from sidecar.otlp.decode_json import decode_logs_json, decode_traces_json
+from processors.model.span import Attributes, Batch, LogRecord, Scope, Span
+from sidecar.otlp.decode_json import decode_json
 from sidecar.otlp.errors import Undecodable
-from sidecar.otlp.repair import repair
+from sidecar.otlp.items import KINDS, Items
+from sidecar.otlp.limits import LIMITS, NO_MAX, Cuts, Limits, fit_attributes
+from sidecar.otlp.plain import attributes_of, record_of, scope_of, span_of
+from sidecar.otlp.wire import WHOLE_BYTES, Torn
 
 Signal = Literal["traces", "logs"]
 Encoding = Literal["protobuf", "json"]
-_REMOTE = 0x200  # SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK, opentelemetry/proto/trace/v1/trace.proto
 
-__all__ = ["Encoding", "Signal", "Undecodable", "decode"]
+__all__ = ["Decoded", "Encoding", "Signal", "Undecodable", "decode", "decode_within"]
+
+
+class Decoded(Struct, frozen=True):
+    """A request's telemetry, and what of it gave way."""
+
+    batch: Batch
+    cuts: Cuts
 
 
 def decode(signal: Signal, encoding: Encoding, payload: bytes) -> Batch:
-    """The spans or log records of one Export*ServiceRequest.
+    """The spans or log records of one Export*ServiceRequest, within the default limits.
 
     ``payload`` is the uncompressed body. Raises Undecodable when it is no such request at all.
     """
+    return decode_within(signal, encoding, payload, LIMITS).batch
+
+
+def decode_within(signal: Signal, encoding: Encoding, payload: bytes, limits: Limits) -> Decoded:
+    """The same within limits of items; how many a request may hold was decided on receipt.
+
+    Raises Undecodable.
+    """
+    cuts: Cuts = Cuts()
+    limits = replace(limits, items_max=NO_MAX)
     if encoding == "json":
-        return decode_traces_json(payload) if signal == "traces" else decode_logs_json(payload)
-    if signal == "traces":
-        traces, lost = _message(ExportTraceServiceRequest, payload)
-        return _traces(traces, lost)
-    logs, lost = _message(ExportLogsServiceRequest, payload)
-    return _logs(logs, lost)
-
-
-def _message(kind: Any, payload: bytes) -> tuple[Any, int]:
-    """The parsed message and how many parts of it were given up."""
+        limits = replace(limits, nodes_max=NO_MAX)
+        return Decoded(decode_json(signal, payload, limits, cuts), cuts)
+    kept = _Kept(signal)
+    items = Items(KINDS[signal], limits, cuts)
+    whole = _whole(signal, payload, limits)
+    if whole is not None:
+        _read_whole(whole, items, kept, lambda group: _resource(group, limits, cuts))
+        return Decoded(kept.batch(0), cuts)
     try:
-        return kind.FromString(payload), 0
-    except DecodeError as error:
-        fixed, lost = repair(payload, kind.DESCRIPTOR)
-        if fixed is None:
-            raise Undecodable(f"not an OTLP {kind.__name__}: {error}") from error
-        try:
-            return kind.FromString(fixed), lost
-        except DecodeError:
-            raise Undecodable(f"not an OTLP {kind.__name__}: {error}") from error
+        for group in items.groups(payload):
+            resource = _resource(group, limits, cuts)
+            scope = scope_of(group.scope)
+            for item in group.items:
+                kept.add(item, scope, resource)
+    except Torn as error:
+        name = KINDS[signal].request.DESCRIPTOR.name
+        raise Undecodable(f"not an OTLP {name}: {error}") from error
+    return Decoded(kept.batch(items.lost), cuts)
 
 
-def _traces(request: Any, rejected: int) -> Batch:
-    spans: list[Span] = []
-    for resource_spans in request.resource_spans:
-        resource = _attributes(resource_spans.resource.attributes)
-        for scope_spans in resource_spans.scope_spans:
-            scope = _scope(scope_spans.scope)
-            for item in scope_spans.spans:
-                span = _span(item, scope, resource)
-                if span is None:
-                    rejected += 1
-                else:
-                    spans.append(span)
-    return Batch(spans=tuple(spans), rejected=rejected)
+class _Kept:
+    """What has been read so far."""
+
+    def __init__(self, signal: Signal) -> None:
+        self._convert: Any = span_of if signal == "traces" else record_of
+        self._signal = signal
+        self._rejected = 0
+        self._found: list[Any] = []
+
+    def add(self, item: Any, scope: Scope, resource: Attributes) -> None:
+        """Convert an item; one without usable ids is rejected."""
+        plain: Span | LogRecord | None = self._convert(item, scope, resource)
+        if plain is None:
+            self._rejected += 1
+        else:
+            self._found.append(plain)
+
+    def batch(self, lost: int) -> Batch:
+        """All of it."""
+        found, rejected = tuple(self._found), self._rejected + lost
+        if self._signal == "traces":
+            return Batch(spans=found, rejected=rejected)
+        return Batch(logs=found, rejected=rejected)
 
 
-def _logs(request: Any, rejected: int) -> Batch:
-    logs = [
-        _record(item, scope, resource)
-        for resource_logs in request.resource_logs
-        for resource in (_attributes(resource_logs.resource.attributes),)
-        for scope_logs in resource_logs.scope_logs
-        for scope in (_scope(scope_logs.scope),)
-        for item in scope_logs.log_records
-    ]
-    return Batch(logs=tuple(logs), rejected=rejected)
-
-
-def _span(item: Any, scope: Scope, resource: Attributes) -> Span | None:
-    trace_id, span_id = _id(item.trace_id, 16), _id(item.span_id, 8)
-    if trace_id is None or span_id is None:
+def _whole(signal: Signal, payload: bytes, limits: Limits) -> Any:
+    """The request as one message; None where it must be taken apart."""
+    if len(payload) > min(WHOLE_BYTES, limits.value_bytes_max, limits.item_bytes_max):
         return None
-    status = item.status
-    return Span(
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_span_id=_id(item.parent_span_id, 8),
-        name=item.name,
-        kind=item.kind,
-        start_ns=item.start_time_unix_nano,
-        end_ns=item.end_time_unix_nano,
-        status_code=status.code,
-        status_message=status.message,
-        attributes=_attributes(item.attributes),
-        events=tuple(_event(event) for event in item.events),
-        links=tuple(link for link in map(_link, item.links) if link is not None),
-        scope=scope,
-        resource=resource,
-        dropped_attributes=item.dropped_attributes_count,
-        remote_parent=bool(item.flags & _REMOTE),
-    )
-
-
-def _event(item: Any) -> SpanEvent:
-    return SpanEvent(
-        name=item.name, time_ns=item.time_unix_nano, attributes=_attributes(item.attributes)
-    )
-
-
-def _link(item: Any) -> SpanLink | None:
-    trace_id, span_id = _id(item.trace_id, 16), _id(item.span_id, 8)
-    if trace_id is None or span_id is None:
+    try:
+        return KINDS[signal].request.FromString(payload)
+    except DecodeError:
         return None
-    return SpanLink(trace_id=trace_id, span_id=span_id, attributes=_attributes(item.attributes))
 
 
-def _record(item: Any, scope: Scope, resource: Attributes) -> LogRecord:
-    attributes = _attributes(item.attributes)
-    return LogRecord(
-        trace_id=_id(item.trace_id, 16),
-        span_id=_id(item.span_id, 8),
-        time_ns=item.time_unix_nano or item.observed_time_unix_nano,
-        event_name=item.event_name or str(attributes.get("event.name") or ""),
-        severity=item.severity_number,
-        body=_value(item.body),
-        attributes=attributes,
-        scope=scope,
-        resource=resource,
-    )
+def _resource(group: Any, limits: Limits, cuts: Cuts) -> Attributes:
+    plain = attributes_of(group.resource.attributes)
+    return fit_attributes(plain, limits, cuts) if len(plain) > limits.attributes_max else plain
 
 
-def attributes_of(items: Any) -> Attributes:
-    """A repeated KeyValue as plain values."""
-    return _attributes(items)
-
-
-def _scope(scope: Any) -> Scope:
-    return Scope(name=scope.name, version=scope.version, attributes=_attributes(scope.attributes))
-
-
-def _attributes(items: Any) -> Attributes:
-    return {item.key: _value(item.value) for item in items}
-
-
-def _value(value: Any) -> Any:
-    text = value.string_value  # the commonest kinds first: WhichOneof costs more than both
-    if text:
-        return text
-    number = value.int_value
-    if number:
-        return number
-    match value.WhichOneof("value"):
-        case "string_value":
-            return ""
-        case "int_value":
-            return 0
-        case "bool_value":
-            return value.bool_value
-        case "double_value":
-            return finite(value.double_value)
-        case "array_value":
-            return [_value(item) for item in value.array_value.values]
-        case "kvlist_value":
-            return {item.key: _value(item.value) for item in value.kvlist_value.values}
-        case "bytes_value":
-            return bytes_value(value.bytes_value)
-    return None
-
-
-def _id(raw: bytes, length: int) -> str | None:
-    return raw.hex() if len(raw) == length and any(raw) else None
+def _read_whole(
+    request: Any, items: Items, kept: _Kept, resource_of: Callable[[Any], Attributes]
+) -> None:
+    traces = hasattr(request, "resource_spans")
+    for group in request.resource_spans if traces else request.resource_logs:
+        resource = resource_of(group)
+        for part in group.scope_spans if traces else group.scope_logs:
+            scope = scope_of(part.scope)
+            for item in part.spans if traces else part.log_records:
+                kept.add(items.fitted(item), scope, resource)

@@ -4,21 +4,20 @@ Rules
 1. One bad item never loses the others: it is counted in ``Batch.rejected``.
 2. Numbers arrive as numbers or strings; enums as numbers or names; NaN and Infinity become None.
 3. Lone surrogates become U+FFFD, so that all text has an encoding.
-4. An item with a value nested deeper than 100 is a bad item: walkers recurse.
+4. A value nested deeper than 100 becomes None and is counted: walkers recurse.
 
 Source: opentelemetry-proto docs/specification.md, "JSON Protobuf Encoding".
 """
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from processors.model.span import Attributes, Batch, LogRecord, Scope, Span, SpanEvent, SpanLink
-from processors.value import clean, finite, integer, too_deep
-from sidecar.otlp.errors import Undecodable
+from processors.value import finite, integer, too_deep
+from sidecar.otlp.errors import TooMany, Undecodable
+from sidecar.otlp.json_text import parse_json
+from sidecar.otlp.limits import Cuts, Limits, fit_attributes, fit_record, fit_span
 
 _HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
 _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
@@ -27,54 +26,59 @@ _REMOTE = 0x200
 Node = dict[str, Any]
 
 
-def decode_traces_json(payload: bytes) -> Batch:
-    """The spans of an ExportTraceServiceRequest in JSON. Raises Undecodable."""
-    spans: list[Span] = []
+def decode_json(signal: str, payload: bytes, limits: Limits, cuts: Cuts) -> Batch:
+    """The spans or log records of a request in JSON. Raises Undecodable and TooMany."""
+    kept: list[Any] = []
     rejected = 0
-    for item, scope, resource in _items(payload, "resourceSpans", "scopeSpans", "spans"):
-        try:
-            spans.append(_span(item, scope, resource))
-        except (ValueError, TypeError, AttributeError, RecursionError):
+    for item in items_json(signal, payload, limits, cuts):
+        if item is None:
             rejected += 1
-    return Batch(spans=tuple(spans), rejected=rejected)
+        else:
+            kept.append(item)
+    if signal == "traces":
+        return Batch(spans=tuple(kept), rejected=rejected)
+    return Batch(logs=tuple(kept), rejected=rejected)
 
 
-def decode_logs_json(payload: bytes) -> Batch:
-    """The log records of an ExportLogsServiceRequest in JSON. Raises Undecodable."""
-    logs: list[LogRecord] = []
-    rejected = 0
-    for item, scope, resource in _items(payload, "resourceLogs", "scopeLogs", "logRecords"):
+def items_json(
+    signal: str, payload: bytes, limits: Limits, cuts: Cuts
+) -> Iterator[Span | LogRecord | None]:
+    """The items of a request, one after the other; None for one that cannot be kept."""
+    names, read = _SIGNALS[signal]
+    long = len(payload) > min(limits.value_bytes_max, limits.item_bytes_max)
+    for count, (item, scope, resource) in enumerate(_items(payload, names, limits, cuts), 1):
+        if count > limits.items_max:
+            raise TooMany(f"the request has more than {limits.items_max} items; send smaller ones")
         try:
-            logs.append(_record(item, scope, resource))
+            yield _fitted(read(item, scope, resource, cuts), long, limits, cuts)
         except (ValueError, TypeError, AttributeError, RecursionError):
-            rejected += 1
-    return Batch(logs=tuple(logs), rejected=rejected)
+            yield None
+
+
+def _fitted(item: Span | LogRecord, long: bool, limits: Limits, cuts: Cuts) -> Span | LogRecord:
+    """The item within the limits; looked at closely only where it could exceed them."""
+    over = long or len(item.attributes) > limits.attributes_max
+    if isinstance(item, LogRecord):
+        return fit_record(item, limits, cuts) if over else item
+    over = over or len(item.events) > limits.events_max or len(item.links) > limits.links_max
+    return fit_span(item, limits, cuts) if over else item
 
 
 def _items(
-    payload: bytes, outer: str, middle: str, inner: str
+    payload: bytes, names: tuple[str, str, str], limits: Limits, cuts: Cuts
 ) -> Iterator[tuple[Any, Scope, Attributes]]:
-    request = _parse(payload)
+    outer, middle, inner = names
+    request = parse_json(payload, limits.nodes_max)
     groups = _get(request, outer)
     if not isinstance(request, dict) or (request and not isinstance(groups, list)):
         raise Undecodable(f"not an OTLP/JSON request: no list {outer!r} at the top")
     for group in _nodes(groups):
-        resource = _safe_attributes(_node(group, "resource"))
+        resource = _safe_attributes(_node(group, "resource"), cuts)
+        resource = fit_attributes(resource, limits, cuts)
         for part in _nodes(_get(group, middle)):
-            scope = _scope(_node(part, "scope"))
+            scope = _scope(_node(part, "scope"), cuts)
             for item in _get(part, inner) or ():
                 yield item, scope, resource
-
-
-def _parse(payload: bytes) -> Any:
-    try:
-        return msgspec.json.decode(payload)
-    except (ValueError, RecursionError):
-        pass  # the lenient parser below takes lone surrogates, NaN and doubles out of range
-    try:
-        return clean(json.loads(payload.decode("utf-8", "replace")))
-    except (ValueError, RecursionError) as error:
-        raise Undecodable(f"not JSON: {error}") from error
 
 
 def _get(node: Any, name: str) -> Any:
@@ -96,7 +100,7 @@ def _node(node: Node, name: str) -> Node:
     return found if isinstance(found, dict) else {}
 
 
-def _span(item: Node, scope: Scope, resource: Attributes) -> Span:
+def _span(item: Node, scope: Scope, resource: Attributes, cuts: Cuts) -> Span:
     status = _node(item, "status")
     return Span(
         trace_id=_required_id(_get(item, "traceId"), 32),
@@ -108,9 +112,9 @@ def _span(item: Node, scope: Scope, resource: Attributes) -> Span:
         end_ns=integer(_get(item, "endTimeUnixNano")) or 0,
         status_code=_enum(_get(status, "code"), _STATUSES),
         status_message=_text(_get(status, "message")),
-        attributes=_attributes(item),
-        events=tuple(_event(event) for event in _nodes(_get(item, "events"))),
-        links=tuple(link for link in map(_link, _nodes(_get(item, "links"))) if link is not None),
+        attributes=_attributes(item, cuts),
+        events=tuple(_event(event, cuts) for event in _nodes(_get(item, "events"))),
+        links=tuple(_links(item, cuts)),
         scope=scope,
         resource=resource,
         dropped_attributes=integer(_get(item, "droppedAttributesCount")) or 0,
@@ -118,23 +122,24 @@ def _span(item: Node, scope: Scope, resource: Attributes) -> Span:
     )
 
 
-def _event(item: Node) -> SpanEvent:
+def _event(item: Node, cuts: Cuts) -> SpanEvent:
     return SpanEvent(
         name=_text(_get(item, "name")),
         time_ns=integer(_get(item, "timeUnixNano")) or 0,
-        attributes=_safe_attributes(item),
+        attributes=_safe_attributes(item, cuts),
     )
 
 
-def _link(item: Node) -> SpanLink | None:
-    trace_id, span_id = _id(_get(item, "traceId"), 32), _id(_get(item, "spanId"), 16)
-    if trace_id is None or span_id is None:
-        return None
-    return SpanLink(trace_id=trace_id, span_id=span_id, attributes=_safe_attributes(item))
+def _links(item: Node, cuts: Cuts) -> Iterator[SpanLink]:
+    for link in _nodes(_get(item, "links")):
+        trace_id, span_id = _id(_get(link, "traceId"), 32), _id(_get(link, "spanId"), 16)
+        if trace_id is not None and span_id is not None:
+            attributes = _safe_attributes(link, cuts)
+            yield SpanLink(trace_id=trace_id, span_id=span_id, attributes=attributes)
 
 
-def _record(item: Node, scope: Scope, resource: Attributes) -> LogRecord:
-    attributes = _attributes(item)
+def _record(item: Node, scope: Scope, resource: Attributes, cuts: Cuts) -> LogRecord:
+    attributes = _attributes(item, cuts)
     times = (integer(_get(item, name)) for name in ("timeUnixNano", "observedTimeUnixNano"))
     return LogRecord(
         trace_id=_id(_get(item, "traceId"), 32),
@@ -142,34 +147,32 @@ def _record(item: Node, scope: Scope, resource: Attributes) -> LogRecord:
         time_ns=next((time for time in times if time), 0),
         event_name=_text(_get(item, "eventName")) or _text(attributes.get("event.name")),
         severity=integer(_get(item, "severityNumber")) or 0,
-        body=_shallow(_value(_get(item, "body"))),
+        body=_shallow(_get(item, "body"), cuts),
         attributes=attributes,
         scope=scope,
         resource=resource,
     )
 
 
-def _scope(node: Node) -> Scope:
+def _scope(node: Node, cuts: Cuts) -> Scope:
     return Scope(
         name=_text(_get(node, "name")),
         version=_text(_get(node, "version")),
-        attributes=_safe_attributes(node),
+        attributes=_safe_attributes(node, cuts),
     )
 
 
-def _safe_attributes(node: Node) -> Attributes:
+def _safe_attributes(node: Node, cuts: Cuts) -> Attributes:
     """Attributes of a resource, scope, event or link: a bad one costs only itself."""
     try:
-        return _attributes(node)
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        return _attributes(node, cuts)
+    except (ValueError, TypeError, AttributeError):
         return {}
 
 
-def _attributes(node: Node) -> Attributes:
+def _attributes(node: Node, cuts: Cuts) -> Attributes:
     items = _nodes(_get(node, "attributes"))
-    found = {_text(item.get("key")): _value(item.get("value")) for item in items}
-    _shallow(found)
-    return found
+    return {_text(item.get("key")): _shallow(item.get("value"), cuts) for item in items}
 
 
 def _value(value: Any) -> Any:
@@ -197,10 +200,16 @@ def _value(value: Any) -> Any:
     return None
 
 
-def _shallow(value: Any) -> Any:
-    if too_deep(value):
-        raise ValueError("a value nests deeper than 100")
-    return value
+def _shallow(value: Any, cuts: Cuts) -> Any:
+    """An AnyValue as a plain value; None, and counted, where it nests too deep to walk."""
+    try:
+        plain = _value(value)
+        if not isinstance(plain, dict | list) or not too_deep(plain):
+            return plain
+    except RecursionError:
+        pass
+    cuts["unreadable_part"] += 1
+    return None
 
 
 def _text(value: Any) -> str:
@@ -224,3 +233,9 @@ def _required_id(value: Any, length: int) -> str:
     if found is None:
         raise ValueError(f"no id of {length} hex digits: {value!r}")
     return found
+
+
+_SIGNALS: Final[dict[str, tuple[tuple[str, str, str], Any]]] = {
+    "traces": (("resourceSpans", "scopeSpans", "spans"), _span),
+    "logs": (("resourceLogs", "scopeLogs", "logRecords"), _record),
+}

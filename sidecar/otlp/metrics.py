@@ -13,7 +13,6 @@ import binascii
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from msgspec import Struct
@@ -22,10 +21,13 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from processors.model.span import Attributes
-from sidecar.otlp.decode import attributes_of
 from sidecar.otlp.encode import write_attributes
 from sidecar.otlp.errors import Undecodable
-from sidecar.otlp.repair import repair
+from sidecar.otlp.json_text import parse_json
+from sidecar.otlp.limits import NO_MAX
+from sidecar.otlp.plain import attributes_of
+from sidecar.otlp.repair import count_messages, repair
+from sidecar.otlp.wire import WHOLE_BYTES
 from sidecar.store.journal import Encoding
 
 KINDS: Final = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
@@ -51,10 +53,15 @@ class Edits(Struct, frozen=True, kw_only=True):
     text: Callable[[str], str]
 
 
-def read_metrics(encoding: Encoding, payload: bytes) -> Metrics:
-    """An uncompressed ExportMetricsServiceRequest. Raises Undecodable when it is none."""
+def read_metrics(encoding: Encoding, payload: bytes, nodes_max: int = NO_MAX) -> Metrics:
+    """An uncompressed ExportMetricsServiceRequest. Raises Undecodable when it is none.
+
+    Raises TooMany when it has more parts than one may have.
+    """
     if encoding == "json":
-        return _from_json(payload)
+        return _from_json(payload, nodes_max)
+    if len(payload) > WHOLE_BYTES:
+        count_messages(payload, ExportMetricsServiceRequest.DESCRIPTOR, nodes_max)
     try:
         return Metrics(ExportMetricsServiceRequest.FromString(payload), 0)
     except DecodeError as error:
@@ -128,11 +135,8 @@ def _replace(attributes: Any, plain: Attributes) -> None:
     write_attributes(plain, attributes)
 
 
-def _from_json(payload: bytes) -> Metrics:
-    try:
-        plain = msgspec.json.decode(payload)
-    except (ValueError, RecursionError) as error:
-        raise Undecodable(f"not JSON: {error}") from error
+def _from_json(payload: bytes, nodes_max: int) -> Metrics:
+    plain = parse_json(payload, nodes_max)
     groups = _get(plain, "resourceMetrics")
     if not isinstance(plain, dict) or (plain and not isinstance(groups, list)):
         raise Undecodable("not an OTLP/JSON request: no list 'resourceMetrics' at the top")

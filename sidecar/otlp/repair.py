@@ -1,24 +1,21 @@
 """Protobuf that a strict parser refuses, rewritten so that one bad field costs only itself.
 
 Rules
-1. Invalid UTF-8 in a string field becomes U+FFFD; nothing else of the item changes.
-2. A nested message whose bytes do not parse is left out and counted; its siblings stay.
-3. Unknown fields are copied as they are; depth is bounded.
-
-The wire format: https://protobuf.dev/programming-guides/encoding/
+1. Invalid UTF-8 in a string field becomes U+FFFD; nothing else of the message changes.
+2. A nested message whose bytes do not parse, or that nests too deep, is left out and counted; its
+   siblings stay.
+3. Unknown fields are copied as they are.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-_DEPTH_MAX = 100
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+from sidecar.otlp.errors import TooMany
+from sidecar.otlp.wire import BYTES, Torn, field, fields
 
-
-class _Torn(ValueError):
-    """The bytes end inside a field, or hold no field."""
+# Parsers allow 100 messages inside each other.
+_DEPTH_MAX = 90
 
 
 def repair(payload: bytes, descriptor: Any) -> tuple[bytes | None, int]:
@@ -28,80 +25,50 @@ def repair(payload: bytes, descriptor: Any) -> tuple[bytes | None, int]:
     """
     try:
         return _rewrite(payload, descriptor, 0)
-    except _Torn:
+    except Torn:
         return None, 0
 
 
 def _rewrite(payload: bytes, descriptor: Any, depth: int) -> tuple[bytes, int]:
     if depth > _DEPTH_MAX:
-        raise _Torn
+        raise Torn("messages nest too deep")
     parts: list[bytes] = []
     lost = 0
-    for number, wire, start, value, end in _fields(payload):
-        field = descriptor.fields_by_number.get(number)
-        if wire != _BYTES or field is None:
+    for number, wire, start, value, end in fields(payload, 0, len(payload)):
+        known = descriptor.fields_by_number.get(number)
+        if wire != BYTES or known is None:
             parts.append(payload[start:end])
-        elif field.type == FieldDescriptor.TYPE_STRING:
-            parts.append(_field(number, value.decode("utf-8", "replace").encode()))
-        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+        elif known.type == FieldDescriptor.TYPE_STRING:
+            text = payload[value:end].decode("utf-8", "replace")
+            parts.append(field(number, text.encode()))
+        elif known.type == FieldDescriptor.TYPE_MESSAGE:
             try:
-                inner, inner_lost = _rewrite(value, field.message_type, depth + 1)
-            except _Torn:
+                inner, inner_lost = _rewrite(payload[value:end], known.message_type, depth + 1)
+            except Torn:
                 lost += 1
                 continue
             lost += inner_lost
-            parts.append(_field(number, inner))
+            parts.append(field(number, inner))
         else:
             parts.append(payload[start:end])
     return b"".join(parts), lost
 
 
-def _fields(payload: bytes) -> Iterator[tuple[int, int, int, bytes, int]]:
-    """(field number, wire type, start, bytes of a length-delimited field, end) of each field."""
-    position = 0
-    while position < len(payload):
-        start = position
-        tag, position = _varint(payload, position)
-        number, wire = tag >> 3, tag & 7
-        value = b""
-        if wire == _VARINT:
-            _, position = _varint(payload, position)
-        elif wire == _FIXED64:
-            position += 8
-        elif wire == _FIXED32:
-            position += 4
-        elif wire == _BYTES:
-            length, position = _varint(payload, position)
-            value = payload[position : position + length]
-            position += length
-        else:
-            raise _Torn
-        if position > len(payload) or number == 0:
-            raise _Torn
-        yield number, wire, start, value, position
+def count_messages(payload: bytes, descriptor: Any, maximum: int) -> None:
+    """Raises TooMany when a payload has more than ``maximum`` messages inside each other.
 
-
-def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    result = 0
-    for shift in range(0, 70, 7):
-        if position >= len(payload):
-            raise _Torn
-        byte = payload[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, position
-    raise _Torn
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return _encode(number << 3 | _BYTES) + _encode(len(value)) + value
-
-
-def _encode(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    Bytes that cannot be read are left to the parser to refuse.
+    """
+    count, waiting = 0, [(0, len(payload), descriptor)]
+    try:
+        while waiting:
+            start, stop, known = waiting.pop()
+            for number, wire, _, value, end in fields(payload, start, stop):
+                field_known = known.fields_by_number.get(number)
+                count += 1
+                if count > maximum:
+                    raise TooMany(f"the request has more than {maximum} parts; send smaller ones")
+                if wire == BYTES and field_known is not None and field_known.message_type:
+                    waiting.append((value, end, field_known.message_type))
+    except Torn:
+        return

@@ -4,15 +4,17 @@ Rules
 1. The credential comes first: no body is read or inflated for a caller who may not send it.
 2. Inflation is bounded while it runs: a body that outgrows the limit is refused, not inflated on.
 3. The tenant is the credential's project.
-4. An entry is made only of bytes that decode.
+4. What all requests together hold in memory is bounded; beyond that they are told to come back.
 """
 
 import zlib
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from processors.model.principal import Principal
 from sidecar.identity.roles import require
-from sidecar.otlp.check import Checked, check
+from sidecar.receive.config import Config
 from sidecar.receive.status import Refused
 from sidecar.store.journal import Encoding, JournalEntry, Signal
 
@@ -24,6 +26,26 @@ MEDIA_TYPES: dict[str, Encoding] = {
 _GZIP_MAGIC = b"\x1f\x8b"
 _ANY_WRAPPER = 47  # zlib: gzip or zlib header, found by itself
 _PIECE = 65536
+# Bytes that any request may inflate to, whatever the ratio: a small one of zeros harms nobody.
+_FREE_BYTES = 1024**2
+_BUSY_RETRY_S = 1
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """Bytes of a body inflated and as it comes, and how many times the one may be the other."""
+
+    bytes_max: int
+    packed_bytes_max: int
+    ratio_max: int
+
+
+def bounds_of(config: Config) -> Bounds:
+    """The bounds of a receiver's bodies."""
+    return Bounds(
+        bytes_max=config.request_bytes_max,
+        packed_bytes_max=min(config.limits.compressed_bytes_max, config.request_bytes_max),
+        ratio_max=config.limits.ratio_max,
+    )
 
 
 def sender(principal: Principal) -> Principal:
@@ -41,13 +63,36 @@ def encoding_of(content_type: str) -> Encoding:
         raise Refused("media_type", "send application/x-protobuf or application/json") from None
 
 
-class Body:
-    """A request body that arrives in pieces, inflated as it comes, never beyond ``bytes_max``."""
+class Room:
+    """The bytes of all requests that are being taken, on one wire, against ``bytes_max``."""
 
-    def __init__(self, content_encoding: str, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
+        self._taken = 0
+
+    def take(self, size: int) -> None:
+        """Claim bytes. Raises Refused while others have them; one request alone always may."""
+        if self._taken and self._taken + size > self._bytes_max:
+            raise Refused("busy", "too much is being received at once; try again", _BUSY_RETRY_S)
+        self._taken += size
+
+    def give_back(self, size: int) -> None:
+        """The end of a claim."""
+        self._taken -= size
+
+
+class Body:
+    """A request body that arrives in pieces, inflated as it comes, never beyond its bounds.
+
+    ``ratio_max``: inflated over packed bytes, once more than ``_FREE_BYTES`` are inflated. What is
+    held is claimed from ``room``; ``close`` gives it back.
+    """
+
+    def __init__(self, content_encoding: str, bounds: Bounds, room: Room) -> None:
+        self._bounds = bounds
+        self._room = room
         self._pieces: list[bytes] = []
-        self._size = 0
+        self._size = self._packed = 0
         coding = content_encoding.strip().lower()
         if coding in ("", "identity"):
             self._inflater = None
@@ -58,6 +103,10 @@ class Body:
 
     def feed(self, piece: bytes) -> None:
         """Take the next piece. Raises Refused when the body is too large or not what it says."""
+        self._packed += len(piece)
+        if self._packed > self._bounds.packed_bytes_max:
+            limit = self._bounds.packed_bytes_max
+            raise Refused("too_large", f"the body exceeds {limit} bytes as it comes")
         if self._inflater is None:
             self._keep(piece)
             return
@@ -74,6 +123,11 @@ class Body:
             raise Refused("undecodable", "the gzip body stops short")
         return b"".join(self._pieces)
 
+    def close(self) -> None:
+        """Give back what is held."""
+        self._room.give_back(self._size)
+        self._pieces, self._size = [], 0
+
     def _next_member(self) -> bytes:
         """What follows a finished gzip member: another one (RFC 1952 §2.2)."""
         assert self._inflater is not None
@@ -83,22 +137,25 @@ class Body:
         return rest
 
     def _keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > self._bytes_max:
-            raise Refused("too_large", f"the body exceeds {self._bytes_max} bytes inflated")
+        limit, size = self._bounds.bytes_max, self._size + len(piece)
+        if size > limit:
+            raise Refused("too_large", f"the body exceeds {limit} bytes inflated")
+        if size > _FREE_BYTES and size > self._packed * self._bounds.ratio_max:
+            limit = self._bounds.ratio_max
+            raise Refused("too_large", f"the body inflates more than {limit} times")
+        self._room.take(len(piece))
+        self._size = size
         self._pieces.append(piece)
 
 
-def inflated(message: bytes, bytes_max: int) -> bytes:
-    """A gRPC message freed from gzip or deflate, which it shows by its first bytes.
+def inflating(message: bytes, bounds: Bounds, room: Room) -> Body:
+    """The body for a gRPC message, which shows by its first bytes whether it is packed.
 
     No Export request begins so: 0x1f has a wire type that does not exist, and a zlib header would
     be field 15, which neither request has.
     """
     packed = message[:2] == _GZIP_MAGIC or _is_zlib(message)
-    body = Body("gzip" if packed else "", bytes_max)
-    body.feed(message)
-    return body.whole()
+    return Body("gzip" if packed else "", bounds, room)
 
 
 def _is_zlib(message: bytes) -> bool:
@@ -107,10 +164,9 @@ def _is_zlib(message: bytes) -> bool:
 
 def entry(
     principal: Principal, signal: Signal, encoding: Encoding, payload: bytes, now_ns: int
-) -> tuple[JournalEntry, Checked]:
-    """What to keep of a request, and what of it can be kept. Raises Undecodable."""
-    checked = check(signal, encoding, payload)
-    kept = JournalEntry(
+) -> JournalEntry:
+    """What to keep of a request."""
+    return JournalEntry(
         project=principal.project,
         principal=principal.id,
         signal=signal,
@@ -118,7 +174,6 @@ def entry(
         payload=payload,
         received_ns=now_ns,
     )
-    return kept, checked
 
 
 def headers(refusal: Refused) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 Rules
 1. OK is sent only after the sink has the request durably.
 2. Handlers get raw bytes. gRPC's own decompression is off, for it has no bound on what a message
-   may inflate to; ``admit.inflated`` has one.
+   may inflate to; ``admit.Body`` has one.
 3. Every Export needs a credential in ``authorization`` metadata; health needs none.
 4. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
 
@@ -24,6 +24,7 @@ from sidecar.receive import admit
 from sidecar.receive.config import Config
 from sidecar.receive.counts import count_accepted, count_refusal
 from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.receive.worker import Admission
 from sidecar.store.journal import Signal
 from sidecar.store.ports import Sink
 
@@ -43,8 +44,15 @@ Handler = Callable[[bytes, Context], Awaitable[bytes]]
 class GrpcReceiver:
     """Listens on ``config.grpc``; ``port`` is the real one once started (0 asks for a free one)."""
 
-    def __init__(self, config: Config, sink: Sink, authenticate: Authenticate) -> None:
+    def __init__(
+        self,
+        config: Config,
+        sink: Sink,
+        authenticate: Authenticate,
+        admission: Admission | None = None,
+    ) -> None:
         self._config = config
+        self._admission = admission or Admission(config)
         self._sink = sink
         self._authenticate = authenticate
         self._server: Server | None = None
@@ -54,7 +62,7 @@ class GrpcReceiver:
         """Bind and listen. Raises OSError when the address cannot be had."""
         server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", self._config.request_bytes_max),
+                ("grpc.max_receive_message_length", self._admission.packed_bytes_max),
                 ("grpc.per_message_decompression", 0),
                 # A second sidecar on the same port must fail to start, not share it in silence.
                 ("grpc.so_reuseport", 0),
@@ -101,9 +109,15 @@ class GrpcReceiver:
 
     async def _accept(self, signal: Signal, message: bytes, context: Context) -> bytes:
         principal = admit.sender(self._authenticate(_authorization(context)))
-        payload = admit.inflated(message, self._config.request_bytes_max)
-        entry, checked = admit.entry(principal, signal, "protobuf", payload, clock.now_ns())
-        await self._sink.append(entry)
+        body = self._admission.message(message)
+        try:
+            body.feed(message)
+            payload = body.whole()
+            checked = await self._admission.check(signal, "protobuf", payload)
+            entry = admit.entry(principal, signal, "protobuf", payload, clock.now_ns())
+            await self._sink.append(entry)
+        finally:
+            body.close()
         count_accepted("grpc", signal, checked)
         return reply.success(signal, "protobuf", checked.rejected)
 

@@ -20,6 +20,7 @@ from sidecar.receive import admit
 from sidecar.receive.config import Config
 from sidecar.receive.counts import count_accepted, count_refusal
 from sidecar.receive.status import ANSWERS, Refused, refused
+from sidecar.receive.worker import Admission
 from sidecar.store.journal import Encoding, Signal
 from sidecar.store.ports import Sink
 
@@ -37,8 +38,15 @@ Authenticate = Callable[[str | None], Principal]
 class HttpReceiver:
     """Listens on ``config.http``; ``port`` is the real one once started (0 asks for a free one)."""
 
-    def __init__(self, config: Config, sink: Sink, authenticate: Authenticate) -> None:
+    def __init__(
+        self,
+        config: Config,
+        sink: Sink,
+        authenticate: Authenticate,
+        admission: Admission | None = None,
+    ) -> None:
         self._config = config
+        self._admission = admission or Admission(config)
         self._sink = sink
         self._authenticate = authenticate
         self._runner: web.ServerRunner | None = None
@@ -86,18 +94,21 @@ class HttpReceiver:
             raise Refused("method", "use POST")
         principal = admit.sender(self._authenticate(request.headers.get("Authorization")))
         encoding = admit.encoding_of(request.headers.get("Content-Type", ""))
-        payload = await self._payload(request)
-        entry, checked = admit.entry(principal, signal, encoding, payload, clock.now_ns())
-        await self._sink.append(entry)
+        body = self._admission.body(request.headers.get("Content-Encoding", ""))
+        try:
+            payload = await self._payload(request, body)
+            checked = await self._admission.check(signal, encoding, payload)
+            entry = admit.entry(principal, signal, encoding, payload, clock.now_ns())
+            await self._sink.append(entry)
+        finally:
+            body.close()
         count_accepted("http", signal, checked)
         return reply.success(signal, encoding, checked.rejected)
 
-    async def _payload(self, request: web.BaseRequest) -> bytes:
-        body = admit.Body(
-            request.headers.get("Content-Encoding", ""), self._config.request_bytes_max
-        )
-        if (request.content_length or 0) > self._config.request_bytes_max:
-            raise Refused("too_large", f"the body exceeds {self._config.request_bytes_max} bytes")
+    async def _payload(self, request: web.BaseRequest, body: admit.Body) -> bytes:
+        limit = self._admission.packed_bytes_max
+        if (request.content_length or 0) > limit:
+            raise Refused("too_large", f"the body exceeds {limit} bytes as it comes")
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for piece in request.content.iter_any():

@@ -1,8 +1,8 @@
 """Why a request is not accepted, and what each wire says then. One table for both wires.
 
 Rules
-1. A sender may retry exactly ``full`` and ``unavailable`` (OTLP specification, "Failures");
-   everything else would fail again.
+1. A sender may retry exactly ``busy``, ``full`` and ``unavailable``; everything else would fail
+   again (OTLP specification, "Failures").
 2. The text tells what is wrong and never repeats a credential or content.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from sidecar.errors import StoreUnavailable
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden
-from sidecar.otlp.errors import Undecodable
+from sidecar.otlp.errors import TooMany, Undecodable
 from sidecar.store.journal import JournalFull
 
 Reason = Literal[
@@ -23,7 +23,9 @@ Reason = Literal[
     "media_type",
     "content_encoding",
     "too_large",
+    "too_many",
     "slow",
+    "busy",
     "full",
     "unavailable",
     "no_path",
@@ -55,7 +57,9 @@ ANSWERS: dict[Reason, Answer] = {
     "media_type": Answer(3, 415),
     "content_encoding": Answer(3, 415),
     "too_large": Answer(3, 413),
+    "too_many": Answer(3, 413),
     "slow": Answer(4, 408),
+    "busy": Answer(8, 429),
     "full": Answer(8, 429),
     "unavailable": Answer(14, 503),
     "no_path": Answer(5, 404),
@@ -75,6 +79,8 @@ def refused(error: Exception) -> Refused | None:
             return Refused("forbidden", str(error))
         case Undecodable():
             return Refused("undecodable", str(error))
+        case TooMany():
+            return Refused("too_many", str(error))
         case JournalFull():
             return Refused("full", str(error), error.retry_after_s)
         case StoreUnavailable():

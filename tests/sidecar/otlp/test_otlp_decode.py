@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sidecar.otlp.decode import Undecodable, decode
+from sidecar.otlp.decode import Undecodable, decode, decode_within
+from sidecar.otlp.errors import TooMany
+from sidecar.otlp.limits import LIMITS
 
 TRACE, SPAN, PARENT = "ab" * 16, "cd" * 8, "ef" * 8
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -142,16 +144,21 @@ def test_items_that_are_no_objects_are_counted():
     assert (len(found.spans), found.rejected) == (1, 2)
 
 
-def test_an_item_nested_without_bound_is_counted_and_the_others_stay():
-    def nested(depth):
-        deep = '{"arrayValue": {"values": [' * depth + '{"intValue": 1}' + "]}}" * depth
-        document = request(span(attributes=[{"key": "k", "value": "DEEP"}]), span())
-        return json.dumps(document).replace('"DEEP"', deep).encode()
+@pytest.mark.requirement("REC-03")
+@pytest.mark.parametrize("depth", [150, 10_000])
+def test_a_value_nested_without_bound_costs_itself_and_nothing_else(depth):
+    deep = '{"arrayValue": {"values": [' * depth + '{"intValue": 1}' + "]}}" * depth
+    document = request(span(attributes=[{"key": "k", "value": "DEEP"}], name="deep"), span())
+    payload = json.dumps(document).replace('"DEEP"', deep).encode()
+    found = decode_within("traces", "json", payload, LIMITS)
+    assert (len(found.batch.spans), found.batch.rejected) == (2, 0)
+    assert (found.batch.spans[0].name, found.batch.spans[0].attributes) == ("deep", {"k": None})
+    assert found.cuts == {"unreadable_part": 1}
 
-    found = decode("traces", "json", nested(150))
-    assert (len(found.spans), found.rejected) == (1, 1)
-    with pytest.raises(Undecodable):  # deeper than a JSON parser goes
-        decode("traces", "json", nested(40_000))
+
+def test_json_of_nothing_but_brackets_is_undecodable():
+    with pytest.raises((Undecodable, TooMany)):
+        decode("traces", "json", b'{"resourceSpans":' + b"[" * 450_000 + b"]" * 450_000 + b"}")
 
 
 def test_a_double_that_is_not_finite_leaves_its_key_with_none():
