@@ -6,7 +6,7 @@ import traceback
 
 import click
 
-from sidecar.errors import ExitCode, SidecarError
+from sidecar.errors import ExitCode, SidecarError, named
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def _run() -> int:
         if os.environ.get("AGENTTWIN_TRACEBACK"):
             traceback.print_exc()
         return _say(
-            f"error: internal fault: {type(error).__name__}: {error}. "
+            f"error: internal fault: {named(error)}. "
             "Set AGENTTWIN_TRACEBACK=1 to see where, and report it."
         )
 

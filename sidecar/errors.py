@@ -7,6 +7,7 @@ Rules
    configuration, environment or our fault.
 """
 
+import traceback
 from enum import IntEnum
 
 
@@ -42,6 +43,23 @@ class SidecarError(Exception):
 
 class StoreUnavailable(SidecarError):
     """The store cannot be read or written now: disk full, locked, gone, or not permitted."""
+
+
+def named(error: BaseException) -> str:
+    """Kind and place of a failure, e.g. ``KeyError in join.py:71``; never its text.
+
+    An exception's text may quote what it failed on, and that may be anybody's secret.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return type(error).__name__
+    file = frames[-1].filename.rpartition("/")[2]
+    return f"{type(error).__name__} in {file}:{frames[-1].lineno}"
+
+
+def told(error: BaseException) -> str:
+    """A failure for the log: our own errors by their text, all others by kind and place."""
+    return error.text() if isinstance(error, SidecarError) else named(error)
 
 
 class Problem(Exception):

@@ -3,18 +3,22 @@
 Rules
 1. Metrics are ``sidecar_*`` in base units; every label has a closed set of values.
 2. Every drop is counted: ``sidecar_dropped_total{stage, reason}``.
-3. The log goes to stderr, one event a line; it never holds captured content, keys or tokens.
+3. The log goes to stderr, one event a line; it never holds captured content, keys or tokens: a
+   failure is told by kind and place, unless it is a SidecarError, and data in texts are masked.
 """
 
 import logging
 import sys
+import threading
 
 import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sidecar.errors import SidecarError
+from processors.redact.leaves import masked
+from processors.redact.masker import Masker
+from sidecar.errors import SidecarError, named, told
 
 REGISTRY = CollectorRegistry()
 
@@ -87,13 +91,49 @@ def configure_logging(*, json_lines: bool | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _masked,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Named("%(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda gone: _uncaught(gone.exc_type, gone.exc_value, None)
+
+
+_masker = Masker()
+
+
+def _masked(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A failure by kind and place, a text with its data masked: nobody's content in our log."""
+    failure = event.pop("exc_info", None)
+    if failure is True:
+        failure = sys.exc_info()[1]
+    if isinstance(failure, BaseException):
+        event["fault"] = failure
+    for name, value in event.items():
+        plain = told(value) if isinstance(value, BaseException) else value
+        event[name] = masked(plain, _masker)
+    return event
+
+
+class _Named(logging.Formatter):
+    """What libraries log: the first line, its data masked, and a failure by kind and place."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = _masker.mask(record.getMessage().partition("\n")[0])
+        failure = record.exc_info[1] if record.exc_info else None
+        fault = f": {named(failure)}" if failure is not None else ""
+        return f"{record.name}: {text}{fault}"
+
+
+def _uncaught(_: object, failure: BaseException | None, __: object) -> None:
+    if failure is not None:
+        print(f"internal fault: {told(failure)}", file=sys.stderr)
 
 
 def log(name: str) -> structlog.typing.FilteringBoundLogger:

@@ -186,18 +186,24 @@ class Masked:
 
     def _message(self, message: Message) -> Message:
         parts = [self._part(part) for part in message.parts]
-        name = self.name(message.name) if message.name else message.name
-        if name is message.name and _same(parts, message.parts):
+        name, ended = message.name, message.finish_reason
+        names = (
+            self.name(message.role),
+            self.name(name) if name else name,
+            self.name(ended) if ended else ended,
+        )
+        if _same(names, (message.role, name, ended)) and _same(parts, message.parts):
             return message
-        return replace(message, parts=tuple(parts), name=name)
+        role, name, ended = names
+        return replace(message, role=role, parts=tuple(parts), name=name, finish_reason=ended)
 
     def _part(self, part: Part) -> Part:
-        content = masked(part.content, self._masker)
+        content, kind = masked(part.content, self._masker), self.name(part.type)
         id_ = self.name(part.id) if part.id else part.id
         name = self.name(part.name) if part.name else part.name
-        if content is part.content and id_ is part.id and name is part.name:
+        if _same((content, kind, id_, name), (part.content, part.type, part.id, part.name)):
             return part
-        return replace(part, content=content, id=id_, name=name)
+        return replace(part, type=kind, content=content, id=id_, name=name)
 
 
 _Way = Literal["mask", "secret", "take"]

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from processors.model.call import Approval
 from processors.model.principal import Principal
+from processors.redact.masker import Masker
 from sidecar import clock
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import problem
@@ -124,7 +125,7 @@ class ControlServer:
         except Refused as refused:
             return _problem(refused)
         except StoreUnavailable as error:
-            _LOG.error("ledger failed", why=str(error))
+            _LOG.error("ledger failed", why=error)
             return _problem(Refused(503, "store_unavailable", "the ledger cannot be used now"))
         except web.HTTPException as error:
             code = "no_such_page" if error.status == 404 else "request_refused"
@@ -165,7 +166,7 @@ class ControlServer:
                     voter=voter.id,
                     voter_name=voter.name,
                     decision="deny" if request.match_info["decision"] == "deny" else "approve",
-                    reason=vote.reason.strip(),
+                    reason=Masker().mask(vote.reason.strip()),  # it stays in the chain for good
                     shown_digest=vote.shown_digest or found.shown_digest,
                     now_ns=self._now_ns(),
                 )

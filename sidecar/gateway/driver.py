@@ -141,7 +141,7 @@ class Gateway:
         try:
             reply = await self._run(performer)
         except Exception as error:
-            _LOG.exception("call failed", call_id=performer.call.call_id, why=repr(error))
+            _LOG.error("call failed", call_id=performer.call.call_id, why=error)
             reply = response.refused(performer.own_fault(), "", "")
         self._count(performer, reply, clock.monotonic_ns() - started_ns)
         return reply

@@ -22,10 +22,9 @@ from processors.model.evidence import Evidence
 from processors.model.span import Batch
 from processors.model.trace import AgentTrace
 from sidecar import clock
-from sidecar.errors import StoreUnavailable
+from sidecar.errors import StoreUnavailable, named
 from sidecar.pipeline.batch import Concluded, Opened, Rules, assembled, conclude, telemetry
 from sidecar.pipeline.config import Config
-from sidecar.pipeline.fault import named
 from sidecar.pipeline.intake import Source, Taken, taken, taken_facts
 from sidecar.pipeline.leaving import Leaving
 from sidecar.store.journal import journal_cursor
@@ -214,7 +213,7 @@ class Pipeline:
         self._probing.pop(open_id, None)
         if not task.cancelled() and task.exception() is not None:
             # Only a failing store gets here; the loops meet the same failure and say so.
-            _log.error("trace_not_published", reason=str(task.exception())[:300])
+            _log.error("trace_not_published", reason=task.exception())
 
     async def _probe_and_publish(self, opened: OpenTrace) -> None:
         # Many may wait here; each holds its place in the queue and nothing else.

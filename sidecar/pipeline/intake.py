@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
 from processors.model.span import Batch
+from sidecar.errors import named
 from sidecar.otlp.decode import decode
 from sidecar.pipeline.batch import Rules, pack_receipt
-from sidecar.pipeline.fault import named
 from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.pack import join, pack
 from sidecar.pipeline.split import split

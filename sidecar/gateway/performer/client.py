@@ -64,7 +64,7 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
     except TimeoutError:
         return events.TimedOut(), None
     except Exception as error:
-        _LOG.error("upstream failed", tool=asked.tool, why=repr(error))
+        _LOG.error("upstream failed", tool=asked.tool, why=error)
         return events.UpstreamFailed(sent=True, reason="the gateway failed while sending"), None
     limit = limits.get("max_response_bytes")
     if limit is not None and len(answer.body) > limit:

@@ -92,7 +92,7 @@ class Performer:
         try:
             return await self._perform(command)
         except (StoreUnavailable, SealBroken) as error:
-            _LOG.error("ledger failed", command=type(command).__name__, why=str(error))
+            _LOG.error("ledger failed", command=type(command).__name__, why=error)
             return events.StoreFailed()
 
     def own_fault(self) -> Refusal:
@@ -171,7 +171,7 @@ class Performer:
         try:
             answer = await self._desk.ports.policy.decide(asked)
         except Exception as error:  # whatever went wrong there, it is no permission
-            _LOG.error("policy failed", why=repr(error))
+            _LOG.error("policy failed", why=error)
             answer = denied("policy failed")
         self._decision = answer.decision(self._desk.new_id())
         limits = answer.limits if answer.effect == "allow_with_limits" else {}
@@ -270,7 +270,7 @@ class Performer:
             try:
                 return self._recorded(await self._ledger.record(recorded))
             except StoreUnavailable as error:
-                _LOG.warning("outcome not recorded yet", call_id=self.call.call_id, why=str(error))
+                _LOG.warning("outcome not recorded yet", call_id=self.call.call_id, why=error)
                 await asyncio.sleep(pause)
         try:
             return self._recorded(await self._ledger.record(recorded))

@@ -64,7 +64,7 @@ async def reconcile_unresolved(desk: Desk) -> None:
         except (StoreUnavailable, asyncio.CancelledError):
             raise
         except Exception as error:
-            _LOG.error("not reconciled", call_id=claim.call_id, why=repr(error))
+            _LOG.error("not reconciled", call_id=claim.call_id, why=error)
             continue
         _LOG.info("call reconciled", call_id=claim.call_id, tool=claim.tool, done=done)
 
@@ -98,7 +98,7 @@ async def _ask(
         )
         return await desk.ports.upstreams.send(_request(desk, tool, call, asked))
     except (Unanswerable, UpstreamFailed) as error:
-        _LOG.warning("recipe gave no answer", tool=tool.name, call_id=call.call_id, why=str(error))
+        _LOG.warning("recipe gave no answer", tool=tool.name, call_id=call.call_id, why=error)
         return None
 
 
