@@ -7,19 +7,21 @@ STAMP := $(VENV)/.installed
 OPA_VERSION := v1.22.4
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agenttwin-sidecar
 OPA := $(CACHE)/bin/opa-$(OPA_VERSION)
+COLLECTOR_VERSION := v0.161.0
+COLLECTOR := $(CACHE)/bin/otelcol-$(COLLECTOR_VERSION)
 
-.PHONY: demo test test-full soak lint bench lock opa clean
+.PHONY: demo test test-full soak lint bench lock opa collector clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
 
-test: $(STAMP) opa
+test: $(STAMP) opa collector
 	$(BIN)/pytest -q -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa
+test-full: $(STAMP) opa collector
 	$(BIN)/pytest -q -m "not soak" $(TEST_ARGS)
 
-soak: $(STAMP) opa
+soak: $(STAMP) opa collector
 	$(BIN)/pytest -q -m soak $(TEST_ARGS)
 
 lint: $(STAMP)
@@ -53,6 +55,19 @@ opa:
 		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod go install github.com/open-policy-agent/opa@$(OPA_VERSION) \
 			&& mv "$(CACHE)/build/opa" "$(OPA)" && ln -sf "$(OPA)" "$(CACHE)/bin/opa"; \
 	else echo "Go is not installed: tests that need the real OPA will skip"; fi
+
+# The real OpenTelemetry Collector with the parts of deploy/collector/builder.yaml, likewise.
+collector:
+	@if [ -x "$(COLLECTOR)" ]; then :; \
+	elif command -v go >/dev/null 2>&1; then \
+		echo "building the OpenTelemetry Collector $(COLLECTOR_VERSION) once into the user's cache (some minutes)"; \
+		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod \
+			go install go.opentelemetry.io/collector/cmd/builder@$(COLLECTOR_VERSION) \
+			&& GOFLAGS=-mod=mod "$(CACHE)/build/builder" --config deploy/collector/builder.yaml \
+				--output-path "$(CACHE)/build/otelcol" \
+			&& mv "$(CACHE)/build/otelcol/otelcol" "$(COLLECTOR)" && ln -sf "$(COLLECTOR)" "$(CACHE)/bin/otelcol" \
+			&& rm -rf "$(CACHE)/build/otelcol"; \
+	else echo "Go is not installed: tests that need the real Collector will skip"; fi
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json

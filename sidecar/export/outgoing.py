@@ -5,6 +5,7 @@ Rules
    new; a change of outcome brings a new evaluation event and no span again.
 2. Everything has passed redaction, and bears the project and this sidecar's id in its resource.
 3. An evaluation event tells of the revision it is published with, and leaves only with one.
+   Telemetry in which no agent is recognised passes through without a word of ours on it.
 4. A request holds about ``_REQUEST_BYTES`` at most, unless a single item is larger.
 """
 
@@ -83,6 +84,7 @@ def sending(
     spans = _unsent(_fullest(batch.spans), _span_digest, known, digests)
     records = _unsent(batch.logs, _record_digest, known, digests)
     marked = _Marked(mark)
+    judged = [item for item in judged if _of_an_agent(item.trace)]
     places = _places(judged)
     leaving = [_with_step(marked.span(span), places) for span in spans]
     items = (
@@ -101,6 +103,10 @@ def came_back(resource: Attributes, sidecar_id: str) -> bool:
 def marked_resource(resource: Attributes, kept: Attributes, mark: Mark) -> Attributes:
     """The kept form of a resource with project and way."""
     return {**kept, PROJECT: mark.project, VIA: [*_via(resource), mark.sidecar_id]}
+
+
+def _of_an_agent(trace: AgentTrace) -> bool:
+    return any(step.kind != "other" for step in trace.steps)
 
 
 class _Marked:

@@ -217,6 +217,11 @@ def test_the_outcome_is_an_evaluation_event_at_the_root_span():
     assert [item.if_revised for item in found.items if item.signal == "logs"] == [rig.trace_id(1)]
 
 
+def test_a_trace_without_an_agents_step_gets_no_word_of_ours():
+    spans, records, _ = run(rig.span(1, "GET /orders"))
+    assert not records and spans[0].attributes == {}
+
+
 def test_telemetry_of_no_agent_passes_through_redacted():
     batch = Batch(spans=(rig.span(1, "GET /", attributes={"x": SECRET}),))
     found = sending(batch, (), b"", mark("off"), now_ns=NOW)
