@@ -214,7 +214,12 @@ DETECTORS: tuple[Detector, ...] = (
         check=_iban,
         canonical=_squeezed,
     ),
-    Detector(name="card", pattern=r"\d(?:[ +-]?\d){12,}", check=_cards, canonical=_squeezed),
+    Detector(
+        name="card",
+        pattern=r"(?:\b|[A-Za-z_])[2-6](?:[ +-]?\d){12,}",
+        check=_cards,
+        canonical=_squeezed,
+    ),
     Detector(name="ssn", pattern=r"\b\d{3}-\d{2}-\d{4}\b", canonical=_squeezed),
     Detector(
         name="phone",

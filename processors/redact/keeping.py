@@ -8,7 +8,7 @@ Rules
    bounds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final, Literal, Protocol
 
@@ -16,7 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.step import Message, Part
-from processors.redact.allowed import Listing, Listings, is_code, is_name, without_query
+from processors.redact.allowed import (
+    NAME_CHARACTERS_MAX,
+    Listing,
+    Listings,
+    is_code,
+    is_name,
+    without_query,
+)
 from processors.redact.leaves import by_key, masked, masked_text
 from processors.redact.masker import Masker
 from processors.redact.terms import Terms
@@ -134,10 +141,18 @@ class Masked:
         self._masker = Masker(terms)
         self._listings = Listings(terms)
         self._keys: dict[str, _Fate] = {}
+        self._clean: set[str] = set()  # names in which there is nothing
 
     def name(self, text: str) -> str:
         """The name, masked."""
-        return masked_text(text, self._masker)
+        if text in self._clean:
+            return text
+        after = masked_text(text, self._masker)
+        if after is text and len(text) <= NAME_CHARACTERS_MAX:
+            if len(self._clean) >= _NAMES_MAX:
+                self._clean.clear()
+            self._clean.add(text)
+        return after
 
     def code(self, text: str) -> str:
         """The text, masked."""
@@ -153,8 +168,8 @@ class Masked:
 
     def messages(self, messages: Messages) -> Messages:
         """The messages, their parts masked."""
-        kept = [self._message(message) for message in messages]
-        return messages if _same(kept, messages) else tuple(kept)
+        kept = tuple([self._message(message) for message in messages])
+        return messages if all(map(is_, kept, messages)) else kept
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Every attribute whose key is known, masked; headers and other secrets by their key."""
@@ -185,25 +200,26 @@ class Masked:
         return fate
 
     def _message(self, message: Message) -> Message:
-        parts = [self._part(part) for part in message.parts]
-        name, ended = message.name, message.finish_reason
-        names = (
-            self.name(message.role),
-            self.name(name) if name else name,
-            self.name(ended) if ended else ended,
-        )
-        if _same(names, (message.role, name, ended)) and _same(parts, message.parts):
+        parts = message.parts
+        kept = tuple([self._part(part) for part in parts])
+        if all(map(is_, kept, parts)):
+            kept = parts
+        role, name, ended = message.role, message.name, message.finish_reason
+        new_role = self.name(role)
+        new_name = self.name(name) if name else name
+        new_ended = self.name(ended) if ended else ended
+        if kept is parts and new_role is role and new_name is name and new_ended is ended:
             return message
-        role, name, ended = names
-        return replace(message, role=role, parts=tuple(parts), name=name, finish_reason=ended)
+        return replace(message, role=new_role, parts=kept, name=new_name, finish_reason=new_ended)
 
     def _part(self, part: Part) -> Part:
-        content, kind = masked(part.content, self._masker), self.name(part.type)
-        id_ = self.name(part.id) if part.id else part.id
-        name = self.name(part.name) if part.name else part.name
-        if _same((content, kind, id_, name), (part.content, part.type, part.id, part.name)):
+        kind, content, id_, name = part.type, part.content, part.id, part.name
+        new_kind, new_content = self.name(kind), masked(content, self._masker)
+        new_id = self.name(id_) if id_ else id_
+        new_name = self.name(name) if name else name
+        if new_content is content and new_kind is kind and new_id is id_ and new_name is name:
             return part
-        return replace(part, type=kind, content=content, id=id_, name=name)
+        return replace(part, type=new_kind, content=new_content, id=new_id, name=new_name)
 
 
 _Way = Literal["mask", "secret", "take"]
@@ -214,7 +230,3 @@ class _Fate(Struct, frozen=True):
 
     name: str
     way: _Way
-
-
-def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    return all(map(is_, left, right))

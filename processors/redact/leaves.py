@@ -29,6 +29,8 @@ _NUMBER_MIN: Final = 10**11
 _NUMBER_END: Final = 10**20
 _BEGINS_AS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
 _BYTES = "$b64"
+# Everything JSON can begin with, but for numbers and words, which are texts as they stand.
+_STARTS = frozenset('{[" \t\n\r')
 
 
 class _Repeated(dict[str, Any]):
@@ -66,7 +68,7 @@ def _masked_number(value: int, masker: Masker) -> Any:
 
 def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
     """A text masked: by its leaves when it is JSON, else as a whole."""
-    if not text or (text[0] not in '{["' and not text[0].isspace()):
+    if text[:1] not in _STARTS:
         return masker.mask(text)
     memory = masker.documents
     try:

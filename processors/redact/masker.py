@@ -78,10 +78,15 @@ class Masker:
         try:
             known = self._texts.known[text]
         except KeyError:
-            after = self._masked(text, 0)
-            known = None if after == text else after
+            known = self._looked_at(text)
             self._texts.keep(text, known)
         return text if known is None else known
+
+    def _looked_at(self, text: str) -> str | None:
+        if text.isascii() and "\\" not in text and not detectors.matching(text):
+            return None
+        after = self._masked(text, 0)
+        return None if after == text else after
 
     def secret(self, value: str) -> str:
         """What stands for a value whose key says that it is a secret."""

@@ -14,17 +14,16 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from processors.model.evidence import Claim, Evidence
+from processors.model.evidence import Claim, Contradiction, Evidence, Outcome
 from processors.model.names import Capture
 from processors.model.trace import AgentTrace, Service, TraceWarning
 from processors.redact.keeping import Keeping, Masked, NamesOnly
 from processors.redact.steps import redact_step
 from processors.redact.terms import Terms
 
-# Warnings whose detail is ours: step ids, tool names and fixed sentences.
-_OWN_WARNINGS = frozenset(
-    {"args_mismatch", "clock_skew", "possible_duplicate_effect", "late_after_expiry"}
-)
+# Warnings whose detail is a step's id or a tool's name, or a sentence that names nothing.
+_NAMING_WARNINGS = frozenset({"args_mismatch", "clock_skew", "possible_duplicate_effect"})
+_FIXED_WARNINGS = frozenset({"late_after_expiry"})
 
 
 def redact(trace: AgentTrace, on: Terms | Capture, keep: Keeping | None = None) -> AgentTrace:
@@ -66,13 +65,29 @@ def redact_with(trace: AgentTrace, keep: Keeping) -> AgentTrace:
         final_output=keep.text(trace.final_output) if trace.final_output else trace.final_output,
         claims=tuple(_claim(claim, keep) for claim in trace.claims),
         evidence=tuple(_evidence(item, keep) for item in trace.evidence),
+        outcome=_outcome(trace.outcome, keep),
     )
 
 
 def _warning(warning: TraceWarning, keep: Keeping) -> TraceWarning:
-    if warning.code in _OWN_WARNINGS:
+    if warning.code in _FIXED_WARNINGS:
         return warning
+    if warning.code in _NAMING_WARNINGS:
+        return TraceWarning(code=warning.code, detail=keep.name(warning.detail))
     return TraceWarning(code=warning.code, detail=keep.code(warning.detail) or "")
+
+
+def _outcome(outcome: Outcome, keep: Keeping) -> Outcome:
+    if not outcome.contradictions:
+        return outcome
+    found = tuple(_contradiction(item, keep) for item in outcome.contradictions)
+    return replace(outcome, contradictions=found)
+
+
+def _contradiction(item: Contradiction, keep: Keeping) -> Contradiction:
+    """Its detail is a name, and behind a colon a sentence of ours."""
+    name, colon, sentence = item.detail.rpartition(": ")
+    return replace(item, detail=f"{keep.name(name)}{colon}{sentence}") if colon else item
 
 
 def _claim(claim: Claim, keep: Keeping) -> Claim:
