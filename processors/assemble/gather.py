@@ -29,7 +29,8 @@ _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 class Node(Struct, frozen=True, kw_only=True):
     """One span with its log records.
 
-    ``calls`` it asked for and ``answers`` it was shown, in order.
+    ``calls`` it asked for and ``answers`` it was shown, in order; ``fresh`` of these are the ids of
+    the answers that follow the last reply: what was said before is history.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Node(Struct, frozen=True, kw_only=True):
     log_only: bool = False
     calls: tuple[Part, ...] = ()
     answers: tuple[Part, ...] = ()
+    fresh: frozenset[str] = frozenset()
 
     @property
     def reading(self) -> Reading:
@@ -170,13 +172,15 @@ def _node(
     sources = [] if log_only else [_source(_source_kind(fragment), fragment)]
     sources += [_source("log", record) for record in records[:1]]
     model_call = reading.kind == "model_call"
+    answers = _answers(reading.messages_in) if model_call else ()
     return Node(
         key=key,
         fragment=fragment,
         sources=tuple(sources),
         log_only=log_only,
         calls=_parts(reading.messages_out, _ASKED) if model_call else (),
-        answers=_answers(reading.messages_in) if model_call else (),
+        answers=answers,
+        fresh=_fresh(reading.messages_in, answers) if answers else frozenset(),
     )
 
 
@@ -243,3 +247,14 @@ def _answers(messages: tuple[Message, ...] | None) -> tuple[Part, ...]:
                 waiting.pop(part.id or "", None)
                 found.append(part)
     return tuple(found)
+
+
+def _fresh(messages: tuple[Message, ...] | None, answers: tuple[Part, ...]) -> frozenset[str]:
+    """The ids of the answers that stand after the last reply of the assistant."""
+    number = 0
+    for message in reversed(messages or ()):
+        if message.role == "assistant":
+            break
+        number += sum(part.type in ANSWERED for part in message.parts)
+    last = answers[len(answers) - number :]
+    return frozenset(part.id for part in last if part.id)

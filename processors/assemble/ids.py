@@ -8,6 +8,7 @@ Rules
    this pair in order of start.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -38,6 +39,19 @@ def named(nodes: list[Node]) -> list[Node]:
             renamed = tuple(msgspec.structs.replace(call, id=call_id) for call, call_id in calls)
             found[node.key] = msgspec.structs.replace(node, calls=renamed)
     return [found.get(node.key, node) for node in nodes]
+
+
+def places(nodes: list[Node]) -> Iterator[str]:
+    """Digests by which a call without id and the history that repeats it find each other."""
+    for node in nodes:
+        if node.calls and not any(call.id for call in node.calls):
+            yield _digest(_asked(node))
+    for place in _repeated(nodes):
+        yield _digest(place)
+
+
+def _digest(place: _Place) -> str:
+    return hashlib.sha256(repr(place).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _asked(node: Node) -> _Place:

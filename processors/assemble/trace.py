@@ -22,7 +22,7 @@ from processors.assemble.gather import Node, gather
 from processors.assemble.ids import named
 from processors.assemble.join import Joined, Request, join
 from processors.assemble.order import ordered
-from processors.assemble.stitch import runs
+from processors.assemble.stitch import clues, runs
 from processors.assemble.summary import final_output, usage_total
 from processors.assemble.told import first_hand
 from processors.assemble.tools import differs, executed_tool, judged, requested_tool
@@ -42,7 +42,21 @@ def assemble(fragments: Iterable[Fragment], *, project: str, now_ns: int) -> tup
     ``now_ns`` is the time of assembly: a span that starts well after it is warned of
     (``clock_skew``).
     """
-    return tuple(_trace(nodes, project, now_ns) for nodes in runs(named(gather(fragments))))
+    return clued(fragments, project=project, now_ns=now_ns)[0]
+
+
+def clued(
+    fragments: Iterable[Fragment], *, project: str, now_ns: int
+) -> tuple[tuple[AgentTrace, ...], frozenset[str]]:
+    """The traces, and the words by which what belongs to them elsewhere is found (``stitch``)."""
+    nodes = named(gather(fragments))
+    traces = tuple(_trace(run, project, now_ns) for run in runs(nodes))
+    return traces, clues(nodes)
+
+
+def clues_of(fragments: Iterable[Fragment]) -> frozenset[str]:
+    """Those words alone, of fragments that need not be all of a trace."""
+    return clues(named(gather(fragments)))
 
 
 def _trace(nodes: list[Node], project: str, now_ns: int) -> AgentTrace:

@@ -24,7 +24,8 @@ from processors.redact.rules import redact_with
 from processors.redact.terms import Terms
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
-from sidecar.pipeline.build import build
+from sidecar.pipeline.build import built
+from sidecar.pipeline.clues import digests
 from sidecar.pipeline.keepers import Keepers
 from sidecar.pipeline.pack import join, unpack
 from sidecar.store.codec import Codec
@@ -61,12 +62,19 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 class Opened(Struct, frozen=True, kw_only=True):
-    """An open trace's content, unsealed; ``base`` stands for parts that have expired."""
+    """An open trace's content, unsealed; ``bases`` stand for parts that have expired."""
 
     project: str
     key: str
     parts: tuple[tuple[PartKind, bytes], ...]
-    base: AgentTrace | None = None
+    bases: tuple[AgentTrace, ...] = ()
+
+
+class Assembled(Struct, frozen=True, kw_only=True):
+    """The traces of an open trace, and the clues by which more of them is found."""
+
+    traces: tuple[AgentTrace, ...]
+    clues: tuple[bytes, ...] = ()
 
 
 class Concluded(Struct, frozen=True, kw_only=True):
@@ -89,15 +97,16 @@ def telemetry(opened: Opened) -> Batch:
     return join([unpack(payload) for kind, payload in opened.parts if kind == "telemetry"])
 
 
-def assembled(opened: Opened, batch: Batch, *, now_ns: int) -> tuple[AgentTrace, ...]:
+def assembled(opened: Opened, batch: Batch, *, now_ns: int) -> Assembled:
     """The traces of an open trace's ``telemetry``, receipts attached, nothing redacted."""
     receipts = [_receipts.decode(payload) for kind, payload in opened.parts if kind == "receipt"]
-    traces = build(batch, project=opened.project, now_ns=now_ns)
+    traces, words = built(batch, project=opened.project, now_ns=now_ns)
     if not traces and receipts:
         traces = (_bare(opened),)
-    if opened.base is not None:
-        traces = tuple(_continued(opened.base, trace) for trace in traces)
-    return tuple(attach(trace, receipts, now_ns) for trace in traces)
+    for base in opened.bases:
+        traces = tuple(_continued(base, trace) for trace in traces)
+    attached = tuple(attach(trace, receipts, now_ns) for trace in traces)
+    return Assembled(traces=attached, clues=digests(words))
 
 
 def conclude(
@@ -129,7 +138,13 @@ def _bare(opened: Opened) -> AgentTrace:
 
 
 def _continued(base: AgentTrace, late: AgentTrace) -> AgentTrace:
-    """A trace whose older telemetry has expired: the last revision's steps, and the late ones."""
+    """A trace whose older telemetry has expired: the last revision's steps, and the late ones.
+
+    A trace that shares no id with the base is another one, and stays as it is.
+    """
+    ids = tuple(dict.fromkeys((*base.trace_ids, *late.trace_ids)))
+    if len(ids) == len(base.trace_ids) + len(late.trace_ids):
+        return late
     steps: dict[str, Step] = {step.step_id: step for step in base.steps}
     steps.update((step.step_id, step) for step in late.steps)
     warning = TraceWarning(
@@ -137,6 +152,7 @@ def _continued(base: AgentTrace, late: AgentTrace) -> AgentTrace:
     )
     return replace(
         base,
+        trace_ids=ids,
         steps=tuple(sorted(steps.values(), key=lambda step: (step.start_ns, step.step_id))),
         warnings=(*(item for item in base.warnings if item != warning), warning),
         final_output=late.final_output or base.final_output,

@@ -5,7 +5,7 @@ Rules
 2. Content is kept whole here; what may be kept for good is the last stage's business.
 """
 
-from processors.assemble.trace import assemble
+from processors.assemble.trace import assemble, clued
 from processors.model.span import Batch
 from processors.model.trace import AgentTrace
 from processors.normalise.detect import normalise
@@ -14,3 +14,10 @@ from processors.normalise.detect import normalise
 def build(batch: Batch, *, project: str, now_ns: int) -> tuple[AgentTrace, ...]:
     """The agent traces of a batch, in order of start."""
     return assemble(normalise(batch), project=project, now_ns=now_ns)
+
+
+def built(
+    batch: Batch, *, project: str, now_ns: int
+) -> tuple[tuple[AgentTrace, ...], frozenset[str]]:
+    """The agent traces, and the words by which what else belongs to them is found."""
+    return clued(normalise(batch), project=project, now_ns=now_ns)

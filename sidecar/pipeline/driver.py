@@ -69,10 +69,11 @@ class Ports(Struct, frozen=True, kw_only=True):
 
 
 class _Built(Struct, frozen=True, kw_only=True):
-    """An open trace's telemetry, and the traces made of it."""
+    """An open trace's telemetry, the traces made of it and the clues to what else belongs there."""
 
     batch: Batch
     traces: tuple[AgentTrace, ...]
+    clues: tuple[bytes, ...]
 
 
 class Pipeline:
@@ -196,10 +197,10 @@ class Pipeline:
         try:
             built = self._assembled(opened, now_ns)
             if not built.traces:
-                return self._of_no_agent(opened, built.batch, now_ns)
+                return self._of_no_agent(opened, built, now_ns)
             if not any(self._ports.probed(trace) for trace in built.traces):
                 concluded = [self._concluded(trace, (), now_ns) for trace in built.traces]
-                return self._publication(opened, built.batch, concluded, now_ns)
+                return self._publication(opened, built, concluded, now_ns)
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -236,43 +237,46 @@ class Pipeline:
                 continue  # nothing new was said: what the probes saw then stands
             evidence = await self._ports.probe(trace)
             concluded.append(self._concluded(trace, evidence, clock.now_ns()))
-        return self._publication(opened, built.batch, concluded, clock.now_ns())
+        return self._publication(opened, built, concluded, clock.now_ns())
 
     def _assembled(self, opened: OpenTrace, now_ns: int) -> _Built:
         content = self._content(opened)
         batch = telemetry(content)
-        return _Built(batch=batch, traces=assembled(content, batch, now_ns=now_ns))
+        found = assembled(content, batch, now_ns=now_ns)
+        return _Built(batch=batch, traces=found.traces, clues=found.clues)
 
     def _content(self, opened: OpenTrace) -> Opened:
-        base = None
-        if opened.base_revision is not None:
-            base = self._ports.traces.get_trace(opened.key, opened.project, opened.base_revision)
+        bases = [
+            self._ports.traces.get_trace(trace_id, opened.project, revision)
+            for trace_id, revision in opened.bases
+        ]
         return Opened(
             project=opened.project,
             key=opened.key,
             parts=tuple(self._ports.open_traces.parts(opened)),
-            base=base,
+            bases=tuple(base for base in bases if base is not None),
         )
 
     def _concluded(self, trace: AgentTrace, evidence: Sequence[Evidence], now_ns: int) -> Concluded:
         return conclude(trace, evidence, self._rules, now_ns=now_ns)
 
     def _publication(
-        self, opened: OpenTrace, batch: Batch, concluded: Sequence[Concluded], now_ns: int
+        self, opened: OpenTrace, built: _Built, concluded: Sequence[Concluded], now_ns: int
     ) -> Publication:
         publication = Publication(
             open_id=opened.open_id,
             version=opened.version,
             traces=tuple(item.trace for item in concluded),
             digests=tuple(item.digests for item in concluded),
+            clues=built.clues,
             now_ns=now_ns,
         )
-        return self._leaving_with(publication, opened, batch, concluded)
+        return self._leaving_with(publication, opened, built.batch, concluded)
 
-    def _of_no_agent(self, opened: OpenTrace, batch: Batch, now_ns: int) -> Publication:
+    def _of_no_agent(self, opened: OpenTrace, built: _Built, now_ns: int) -> Publication:
         """Telemetry that is no agent's (or not yet): kept with its mark until it expires."""
         DROPPED.labels("pipeline", "no_step").inc()
-        return replace(self._publication(opened, batch, (), now_ns), fault="no_step")
+        return replace(self._publication(opened, built, (), now_ns), fault="no_step")
 
     def _faulty(self, opened: OpenTrace, error: Exception, now_ns: int) -> Publication:
         """No trace can be made of it; its telemetry is sent on as it is all the same."""

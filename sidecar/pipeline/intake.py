@@ -17,6 +17,7 @@ from processors.model.span import Batch
 from sidecar.errors import named
 from sidecar.otlp.decode import decode
 from sidecar.pipeline.batch import Rules, pack_receipt
+from sidecar.pipeline.clues import early
 from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.pack import join, pack
 from sidecar.pipeline.split import split
@@ -134,16 +135,20 @@ def _pass_on(entry: JournalEntry, leaving: Leaving | None, exports: list[Outgoin
 def _parts(
     pieces: dict[tuple[str, str], list[Batch]], rules: Rules, now_ns: int
 ) -> tuple[Part, ...]:
-    return tuple(
-        Part(
-            project=project,
-            key=key,
-            kind="telemetry",
-            payload=pack(join(some)),
-            expires_ns=now_ns + rules.of(project).content_ns,
+    parts: list[Part] = []
+    for (project, key), some in pieces.items():
+        whole = join(some)
+        parts.append(
+            Part(
+                project=project,
+                key=key,
+                kind="telemetry",
+                payload=pack(whole),
+                expires_ns=now_ns + rules.of(project).content_ns,
+                clues=early(whole),
+            )
         )
-        for (project, key), some in pieces.items()
-    )
+    return tuple(parts)
 
 
 def _quarantined(record: JournalRecord | DamagedRecord, source: str, reason: str) -> Quarantined:

@@ -6,6 +6,8 @@ Rules
 2. ``version`` of an open trace grows with each part; it is due while ``version`` is not published.
 3. A published trace has passed redaction. A revision is added only when the content changed.
 4. A cursor moves in the transaction that stores what lies before it.
+5. Open traces that may be one run are one open trace; a run is published under the trace id of its
+   earliest start, and its other ids redirect there.
 """
 
 import hashlib
@@ -37,7 +39,8 @@ class CursorMove(Struct, frozen=True, kw_only=True):
 class Part(Struct, frozen=True, kw_only=True):
     """One piece of an open trace. ``key`` is the trace id, or names a log-only source.
 
-    ``expires_ns`` counts for the trace's first part only.
+    ``expires_ns`` counts for the trace's first part only. Open traces of one project that share a
+    word of ``clues`` (digests) are put together.
     """
 
     project: str
@@ -45,6 +48,7 @@ class Part(Struct, frozen=True, kw_only=True):
     kind: PartKind
     payload: bytes
     expires_ns: int
+    clues: tuple[bytes, ...] = ()
 
 
 class Quarantined(Struct, frozen=True, kw_only=True):
@@ -77,14 +81,17 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class OpenTrace(Struct, frozen=True, kw_only=True):
-    """An open trace that is due. ``base_revision`` is set when its earlier parts have expired."""
+    """An open trace that is due; ``key`` is its first.
+
+    ``bases`` are the published traces, each with its revision, whose own parts have expired.
+    """
 
     open_id: int
     project: str
     key: str
     version: int
     touched_ns: int
-    base_revision: int | None = None
+    bases: tuple[tuple[str, int], ...] = ()
 
 
 class Digests(Struct, frozen=True):
@@ -99,6 +106,7 @@ class Publication(Struct, frozen=True, kw_only=True):
 
     ``digests`` holds one pair for each trace. A trace that says nothing new may be left out.
     ``exports`` leave with it; ``sent`` are the digests of the items in them, 16 bytes each.
+    ``clues``: words by which other open traces may be found to belong to it.
     """
 
     open_id: int
@@ -108,6 +116,7 @@ class Publication(Struct, frozen=True, kw_only=True):
     fault: str | None = None
     exports: tuple[Outgoing, ...] = ()
     sent: bytes = b""
+    clues: tuple[bytes, ...] = ()
     now_ns: int
 
 

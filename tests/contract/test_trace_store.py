@@ -260,7 +260,7 @@ def test_parts_expire_together_once_published_and_late_ones_build_on_the_last_re
     assert asyncio.run(store.expire(2000, 10)) == 1
     take(store, part(b"late"))
     (opened,) = due(store)
-    assert opened.base_revision == 1
+    assert opened.bases == ((TRACE, 1),)
     assert [payload for _, payload in store.parts(opened)] == [b"late"]
     assert store.get_trace(TRACE).revision == 1
 

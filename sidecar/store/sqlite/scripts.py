@@ -8,7 +8,7 @@ from importlib import resources
 
 LEDGER = ("keys", "ledger", "rotation")
 JOURNAL = ("journal",)
-TRACES = ("traces", "verdicts", "export")
+TRACES = ("traces", "verdicts", "export", "runs")
 
 
 def script(name: str) -> str:

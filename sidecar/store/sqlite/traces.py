@@ -6,6 +6,7 @@ Rules
 3. A revision is added when ``content_digest`` differs from the newest's, and only then.
 4. Parts are deleted only together, after their expiry and after their trace is published.
 5. What exporters are to send goes into the outbox in the transaction that publishes it.
+6. What belongs to one run comes together by its clues (``runs``).
 """
 
 import sqlite3
@@ -21,6 +22,7 @@ from sidecar.errors import SidecarError
 from sidecar.store.envelope import Sealers
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.outbox import put
+from sidecar.store.sqlite.runs import forget, published, remember, supersede, touched
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.store.sqlite.writer import Writer
 from sidecar.store.traces import (
@@ -30,7 +32,6 @@ from sidecar.store.traces import (
     Due,
     Intake,
     OpenTrace,
-    Part,
     PartKind,
     Publication,
     TraceQuery,
@@ -102,12 +103,22 @@ class SqliteTraces:
     def get_trace(
         self, trace_id: str, project: str | None = None, revision: int | None = None
     ) -> AgentTrace | None:
-        """One revision, by default the newest. Raises SidecarError where two projects have it."""
+        """One revision, by default the newest, of the run it is part of.
+
+        Raises SidecarError where two projects have it.
+        """
         with translating(self._path):
             rows = self._connection.execute(
                 "SELECT project, content FROM trace WHERE trace_id = ?"
-                " AND (project = ? OR ? IS NULL) AND (revision = ? OR (? IS NULL AND newest = 1))",
-                (trace_id, project, project, revision, revision),
+                " AND (project = ? OR ? IS NULL) AND (revision = ? OR (? IS NULL AND newest = 1))"
+                " UNION ALL SELECT trace.project, content FROM superseded JOIN trace"
+                " ON trace.project = superseded.project AND trace.trace_id = superseded.by_id"
+                " AND newest = 1 WHERE superseded.trace_id = ? AND ? IS NULL"
+                " AND (superseded.project = ? OR ? IS NULL)",
+                (
+                    *(trace_id, project, project, revision, revision),
+                    *(trace_id, revision, project, project),
+                ),
             ).fetchall()
         if len(rows) > 1:
             names = ", ".join(sorted(row[0] for row in rows))
@@ -142,7 +153,7 @@ class SqliteOpenTraces(SqliteTraces):
         """
         with translating(self._path):
             rows = self._connection.execute(
-                "SELECT open_id, project, key, version, touched_ns, base_revision FROM open_trace"
+                "SELECT open_id, project, key, version, touched_ns FROM open_trace"
                 " WHERE version > published_version"
                 " AND (touched_ns <= ? OR dirty_ns <= ? OR touched_ns > ?)"
                 " ORDER BY touched_ns LIMIT ?",
@@ -160,22 +171,33 @@ class SqliteOpenTraces(SqliteTraces):
                 key=row[2],
                 version=row[3],
                 touched_ns=row[4],
-                base_revision=row[5],
+                bases=self._bases(row[0]),
             )
             for row in rows
         ]
+
+    def _bases(self, open_id: int) -> tuple[tuple[str, int], ...]:
+        with translating(self._path):
+            rows = self._connection.execute(
+                "SELECT DISTINCT base_trace_id, base_revision FROM run_key"
+                " WHERE open_id = ? AND base_revision IS NOT NULL ORDER BY base_trace_id",
+                (open_id,),
+            ).fetchall()
+        return tuple((str(base), int(revision)) for base, revision in rows)
 
     def parts(self, opened: OpenTrace) -> list[tuple[PartKind, bytes]]:
         """Kind and payload of all parts of an open trace, in order of intake. Raises SealBroken."""
         with translating(self._path):
             rows = self._connection.execute(
-                "SELECT kind, sealed FROM part WHERE open_id = ? ORDER BY part_id",
-                (opened.open_id,),
+                "SELECT part.kind, run_key.key, sealed FROM part"
+                " LEFT JOIN run_key ON run_key.project = ? AND run_key.key = part.key"
+                " AND run_key.open_id = part.open_id WHERE part.open_id = ? ORDER BY part_id",
+                (opened.project, opened.open_id),
             ).fetchall()
         open_sealed = self._sealers(opened.project).open
         found: list[tuple[PartKind, bytes]] = []
-        for kind, sealed in rows:
-            binding = _binding(opened.project, opened.key, kind)
+        for kind, key, sealed in rows:  # a part of another trace has no key here: it does not open
+            binding = _binding(opened.project, key or "", kind)
             found.append((kind, self._decompress(open_sealed(sealed, binding))))
         return found
 
@@ -222,14 +244,17 @@ class SqliteOpenTraces(SqliteTraces):
                     ),
                 ),
             )
-        rows = []
         for part in intake.parts:
             binding = _binding(part.project, part.key, part.kind)
             sealed = self._sealers(part.project).seal(
                 self._compressor.compress(part.payload), binding
             )
-            rows.append((_touch(connection, part, intake.now_ns), part.kind, sealed))
-        connection.executemany("INSERT INTO part (open_id, kind, sealed) VALUES (?, ?, ?)", rows)
+            open_id = touched(connection, part.project, part.key, part.expires_ns, intake.now_ns)
+            connection.execute(
+                "INSERT INTO part (open_id, kind, sealed, key) VALUES (?, ?, ?, ?)",
+                (open_id, part.kind, sealed, part.key),
+            )
+            remember(connection, open_id, part.clues, intake.now_ns)
         if intake.exports:
             put(connection, intake.exports, self._sealers, intake.now_ns)
 
@@ -252,6 +277,8 @@ class SqliteOpenTraces(SqliteTraces):
                     revised.add(trace.trace_id)
             added += len(revised)
             self._send(connection, publication, revised)
+            published(connection, publication.open_id, (t.trace_id for t in publication.traces))
+            remember(connection, publication.open_id, publication.clues, publication.now_ns)
         return added
 
     def _send(
@@ -270,12 +297,14 @@ class SqliteOpenTraces(SqliteTraces):
     def _revise(
         self, connection: sqlite3.Connection, trace: AgentTrace, digests: Digests, now_ns: int
     ) -> int:
+        supersede(connection, trace.project, trace.trace_id, trace.trace_ids)
         row = connection.execute(
             "SELECT row_id, revision, content_digest FROM trace"
-            " WHERE trace_id = ? AND project = ? AND newest = 1",
+            " WHERE trace_id = ? AND project = ? ORDER BY revision DESC LIMIT 1",
             (trace.trace_id, trace.project),
         ).fetchone()
         if row is not None and row[2] == digests.content:
+            connection.execute("UPDATE trace SET newest = 1 WHERE row_id = ?", (row[0],))
             return 0
         revision = row[1] + 1 if row else 1
         if row is not None:
@@ -309,37 +338,13 @@ def _move(connection: sqlite3.Connection, move: CursorMove) -> None:
         raise CursorMoved(f"cursor {move.name} no longer stands at {move.before}")
 
 
-def _touch(connection: sqlite3.Connection, part: Part, now_ns: int) -> int:
-    """The id of the open trace, its version raised. A published trace without one is its base."""
-    row = connection.execute(
-        "UPDATE open_trace SET version = version + 1, touched_ns = ?,"
-        " dirty_ns = CASE WHEN version > published_version THEN dirty_ns ELSE ? END"
-        " WHERE project = ? AND key = ? RETURNING open_id",
-        (now_ns, now_ns, part.project, part.key),
-    ).fetchone()
-    if row is None:
-        row = connection.execute(
-            "INSERT INTO open_trace"
-            " (project, key, version, touched_ns, dirty_ns, expires_ns, base_revision)"
-            " VALUES (?, ?, 1, ?, ?, ?, (SELECT revision FROM trace"
-            " WHERE trace_id = ? AND project = ? AND newest = 1)) RETURNING open_id",
-            (
-                *(part.project, part.key, now_ns, now_ns, part.expires_ns),
-                *(part.key, part.project),
-            ),
-        ).fetchone()
-    return int(row[0])
-
-
 def _expire(now_ns: int, limit: int, connection: sqlite3.Connection) -> int:
     gone = connection.execute(
         "SELECT open_id FROM open_trace WHERE expires_ns <= ? AND version = published_version"
         " ORDER BY expires_ns LIMIT ?",
         (now_ns, limit),
     ).fetchall()
-    connection.executemany("DELETE FROM part WHERE open_id = ?", gone)
-    connection.executemany("DELETE FROM export_sent WHERE open_id = ?", gone)
-    connection.executemany("DELETE FROM open_trace WHERE open_id = ?", gone)
+    forget(connection, gone)
     return len(gone)
 
 
