@@ -68,6 +68,7 @@ from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
 from sidecar.store.sqlite.outbox import SqliteExportProgress, SqliteOutbox, prepare_outbox
+from sidecar.store.sqlite.published import SqlitePublished
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
 from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.telemetry import MetricsServer, cannot_listen, log
@@ -99,6 +100,16 @@ def open_traces(loaded: Loaded) -> Iterator[SqliteTraces]:
         yield traces
     finally:
         traces.close()
+
+
+@contextmanager
+def open_published(loaded: Loaded) -> Iterator[SqlitePublished]:
+    """Published revisions in their order. Raises StoreUnavailable where there is no store."""
+    published = SqlitePublished(Path(loaded.store_folder) / "traces.db")
+    try:
+        yield published
+    finally:
+        published.close()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 COMMANDS = {
     "serve": "Run the whole sidecar: receivers, pipeline, gateway, control.",
     "demo": "Run the closed loop on embedded defaults, then exit.",
-    "trace": "Normalise, list and show agent traces.",
+    "trace": "Normalise, list, show and follow agent traces.",
     "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
     "gate": "Show and explain gate verdicts.",
     "policy": "Check, test and run policy bundles.",

@@ -1,13 +1,16 @@
 """``sidecar trace``: what agents did, from captures or from the store.
 
 Rules
-1. ``normalise`` needs no store and no running sidecar; content is kept whole. ``list`` and ``show``
-   read the store, running or not; what they print has passed redaction.
+1. ``normalise`` needs no store and no running sidecar; content is kept whole. The others read the
+   store, running or not; what they print has passed redaction.
 2. One bad capture is reported on stderr and the others go on; the exit code is 1 at the end.
 """
 
 import json
+import os
 import re
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -28,6 +31,8 @@ from sidecar.otlp.decode import Signal, Undecodable, decode
 from sidecar.pipeline.build import build
 from sidecar.store.traces import TraceQuery
 
+_TAIL_SECONDS = 0.25
+_TAIL_MAX = 256
 _REQUEST = re.compile(r"(\d+)\.(traces|logs)\.(binpb|json)")
 
 
@@ -37,7 +42,7 @@ class BadCapture(SidecarError):
 
 @click.group()
 def command() -> None:
-    """Normalise, list and show agent traces."""
+    """Normalise, list, show and follow agent traces."""
 
 
 @command.command()
@@ -137,6 +142,43 @@ def show(
         show_lines(trace_view.trace_lines(found, every_step=every_step))
     else:
         emit(found, output, str)
+
+
+@command.command()
+@click.option("--service", default=None, help="Only this OpenTelemetry service's.")
+@click.option(
+    "--outcome", type=click.Choice(get_args(OutcomeStatus)), default=None, help="Only this outcome."
+)
+@click.option("--project", default=None, help="Only this project's.")
+@common(outputs=("text", "jsonl"))
+def tail(config: str | None, store: str | None, output: str, **wanted: Any) -> None:
+    """Follow traces as they are published, each revision in a line, until Ctrl-C.
+
+    \b
+    Example:
+      $ sidecar trace tail --outcome contradicted
+      2026-07-01 12:00:31.002Z  8dbc77…  refund-agent 1.3.0  9 steps  rev 1  contradicted (…)
+    """
+    query = TraceQuery(**wanted, limit=_TAIL_MAX)
+    with app.open_published(app.load_config(config, store)) as published:
+        place = published.place()
+        talk("following what is published from now on; end with Ctrl-C")
+        try:
+            while True:
+                place, found = published.after(place, query)
+                for summary in found:
+                    if output == "jsonl":
+                        click.echo(to_json(summary, indent=None))
+                    else:
+                        show_lines([trace_view.tail_line(summary)])
+                sys.stdout.flush()
+                if len(found) < _TAIL_MAX:
+                    time.sleep(_TAIL_SECONDS)
+        except KeyboardInterrupt:
+            return
+        except BrokenPipeError:
+            # Our reader has gone, which is no fault; nothing must try to reach it at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_json(trace: AgentTrace, capture: str | None = None) -> dict[str, object]:

@@ -61,6 +61,14 @@ def trace_lines(trace: AgentTrace, *, every_step: bool) -> list[Line]:
     ]
 
 
+def tail_line(item: TraceSummary) -> Line:
+    """A revision in the line that tells of its publication."""
+    _, trace_id, service, steps, revision, outcome = _row(item)
+    published = _moment(item.published_ns)
+    text = f"{published}  {trace_id}  {service}  {steps} steps  rev {revision}  {outcome}"
+    return text, OUTCOME_STYLES.get(item.outcome, "")
+
+
 def _row(item: TraceSummary) -> tuple[str, ...]:
     outcome: str = item.outcome
     if item.contradictions:
