@@ -16,9 +16,9 @@ _FRAGMENT = re.compile(
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"[\"“][^\"“”\n]{0,400}[\"”]")
 _MARKS = re.compile(r"[.,;:']")
-_EXPANSIONS = (
+_CONTRACTIONS = (
     (re.compile(r"\bwon't\b"), "will not"),
-    (re.compile(r"\bcan't\b|\bcannot\b"), "can not"),
+    (re.compile(r"\bcan't\b"), "can not"),
     (re.compile(r"n't\b"), " not"),
     (re.compile(r"'ve\b"), " have"),
     (re.compile(r"'re\b"), " are"),
@@ -27,6 +27,9 @@ _EXPANSIONS = (
     (re.compile(r"'d\b"), " would"),
     (re.compile(r"\b(it|that|this|everything|he|she|there)'s\b"), r"\1 is"),
     (re.compile(r"'s\b"), ""),
+)
+_EXPANSIONS = (
+    (re.compile(r"\bcannot\b"), "can not"),
     (re.compile(r"\be-mail"), "email"),
     (re.compile(r"[^a-z0-9' ,;:.—–-]+"), " "),
 )
@@ -41,7 +44,8 @@ def sentences(text: str) -> list[str]:
 def expand(sentence: str) -> str:
     """A sentence in lower case, contractions written out, marks other than separators gone."""
     words = sentence.lower().replace("’", "'")
-    for pattern, instead in _EXPANSIONS:
+    contracted = _CONTRACTIONS if "'" in words else ()
+    for pattern, instead in (*contracted, *_EXPANSIONS):
         words = pattern.sub(instead, words)
     return " ".join(words.split())
 

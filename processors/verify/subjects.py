@@ -12,9 +12,26 @@ Rules
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 from processors.model.names import SideEffectClass
+
+T = TypeVar("T")
+_REMEMBERED_MAX = 8192
+_REMEMBERED_CHARACTERS_MAX = 80
+
+
+def remembering(function: Callable[[str], T]) -> Callable[[str], T]:
+    """The same function of a name or a word, which remembers short ones: they repeat."""
+    remembered = lru_cache(_REMEMBERED_MAX)(function)
+
+    @wraps(function)
+    def looked_up(text: str) -> T:
+        return remembered(text) if len(text) <= _REMEMBERED_CHARACTERS_MAX else function(text)
+
+    return looked_up
 
 
 def words(text: str) -> frozenset[str]:
@@ -71,11 +88,13 @@ _SYNONYMS = (
 )
 
 
+@remembering
 def plain(name: str) -> str:
     """A tool's name in the one spelling that is compared."""
     return name.lower().replace("-", "_").replace(" ", "_")
 
 
+@remembering
 def spellings(name: str) -> tuple[str, ...]:
     """The plain name and its tails behind each namespace separator, longest first."""
     tails = [plain(name)]
@@ -103,21 +122,24 @@ def registered(name: str, tools: Mapping[str, SideEffectClass]) -> str | None:
     return next((tool for tool in tools if plain(name) in spellings(tool)), None)
 
 
+@remembering
 def is_reading(name: str) -> bool:
     """Whether a name neither registry nor receipt knows begins with a reading verb (rule 2)."""
     words = split_words(spellings(name)[-1] if name else "")
     return bool(words) and words[0] in READING_VERBS
 
 
+@remembering
 def is_control(name: str) -> bool:
     """Whether an undeclared tool is a framework's way to answer or to hand over, not an act."""
     tail = spellings(name)[-1] if name else ""
     return tail in _ANSWERS or _HANDOVER.match(tail) is not None
 
 
-def split_words(name: str) -> list[str]:
+@remembering
+def split_words(name: str) -> tuple[str, ...]:
     """The lower-case words of ``issue_refund``, ``issueRefund`` or ``Refunds-issue``."""
-    return _WORD.findall(_CAMEL.sub(" ", name).lower())
+    return tuple(_WORD.findall(_CAMEL.sub(" ", name).lower()))
 
 
 def is_past(word: str) -> bool:
@@ -148,6 +170,7 @@ def _bare(word: str) -> str:
 _STEM_OF = {_bare(word): _bare(group.split()[0]) for group in _SYNONYMS for word in group.split()}
 
 
+@remembering
 def stem(word: str) -> str:
     """The stem of a lower-case word, a synonym's stem being that of its group's first word."""
     bare = _bare(word)
