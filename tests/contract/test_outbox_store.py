@@ -188,22 +188,21 @@ def test_nothing_readable_lies_on_the_disk_and_a_moved_row_does_not_open(make_st
     assert damaged.payload is None
 
 
-def published(store, version, *items, sent=b"", traces=(), digest="d"):
+def published(store, version, *items, sent=b"", traces=(), digest="d", **more):
     digests = tuple(Digests(digest, digest) for _ in traces)
     publication = Publication(
-        open_id=1,
         version=version,
         traces=traces,
         digests=digests,
         exports=items,
         sent=sent,
-        now_ns=9,
+        **{"open_id": 1, "now_ns": 9, **more},
     )
     return asyncio.run(store.opened.publish([publication]))
 
 
-def opened_trace(store, project="p"):
-    part = Part(project=project, key="t", kind="telemetry", payload=b"x", expires_ns=100)
+def opened_trace(store, key="t"):
+    part = Part(project="p", key=key, kind="telemetry", payload=b"x", expires_ns=100)
     before = store.opened.cursor("k")
     move = CursorMove(name="k", before=before, after=before + 1)
     asyncio.run(store.opened.take_in(Intake(move=move, parts=(part,), now_ns=1)))
@@ -231,6 +230,26 @@ def test_an_event_of_a_revision_leaves_only_with_a_revision(make_store):
     assert len(store.seqs()) == 1
     published(store, opened_trace(store).version, event, traces=(trace,), digest="other")
     assert len(store.seqs()) == 2
+
+
+def test_what_left_of_two_traces_is_remembered_for_the_one_they_become(store_of_two):
+    store, one, two = store_of_two
+    first, second = b"\x00\xff" * 8, b"\xfe\x00" * 8
+    clues = (b"shared",)
+    published(store, one.version, sent=first, clues=clues, open_id=one.open_id)
+    published(store, two.version, sent=second, clues=clues, open_id=two.open_id)
+    kept = min(one.open_id, two.open_id)
+    assert {store.opened.sent(kept)[:16], store.opened.sent(kept)[16:]} == {first, second}
+
+
+@pytest.fixture
+def store_of_two(make_store):
+    """A store with two open traces that are due."""
+    store = make_store(("a", BIG))
+    opened_trace(store, "t")
+    opened_trace(store, "u")
+    found = store.opened.due(Due(now_ns=50, idle_ns=1, open_max_ns=1, limit=9))
+    return store, *found
 
 
 def test_what_left_is_forgotten_with_the_open_trace(make_store):

@@ -92,9 +92,10 @@ def _merge(connection: sqlite3.Connection, left: int, right: int, now_ns: int) -
             f"UPDATE {table} SET open_id = ? WHERE open_id = ?",  # noqa: S608 (fixed names)
             (kept, gone),
         )
+    # SQLite makes text of joined blobs; they are bytes still.
     connection.execute(
         "INSERT INTO export_sent SELECT ?, digests FROM export_sent WHERE open_id = ?"
-        " ON CONFLICT (open_id) DO UPDATE SET digests = digests || excluded.digests",
+        " ON CONFLICT (open_id) DO UPDATE SET digests = CAST(digests || excluded.digests AS BLOB)",
         (kept, gone),
     )
     connection.execute("DELETE FROM export_sent WHERE open_id = ?", (gone,))
