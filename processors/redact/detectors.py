@@ -91,18 +91,28 @@ _IBAN_LENGTHS = {
 
 def _iban(text: str) -> Iterator[Span]:
     """The beginning of a candidate that is its country's IBAN (mod 97)."""
-    length, seen = _IBAN_LENGTHS.get(text[:2], 0), 0
-    for end, char in enumerate(text, 1):
+    start = 0 if text[0].isupper() else 1
+    length, seen = _IBAN_LENGTHS.get(text[start : start + 2], 0), 0
+    for end, char in enumerate(text[start:], start + 1):
         seen += char.isalnum()
         if seen == length:
-            if _mod97(_squeezed(text[:end])):
-                yield 0, end
+            if _mod97(_squeezed(text[start:end])):
+                yield start, end
             return
 
 
 def _mod97(plain: str) -> bool:
     turned = plain[4:] + plain[:4]
     return plain.isascii() and int("".join(str(int(char, 36)) for char in turned)) % 97 == 1
+
+
+def _behind_edge(text: str) -> Iterator[Span]:
+    """A number or key without the character it was glued to."""
+    yield int(not (text[0].isdigit() or text[0].isupper())), len(text)
+
+
+def _ssn(text: str) -> Iterator[Span]:
+    yield int(not text[0].isdigit()), len(text)
 
 
 def _phone(text: str) -> Iterator[Span]:
@@ -151,8 +161,9 @@ _NAMED = (
     r"|session[_-]?token|private[_-]?key|cvv2?|cvc"
 )
 _QUERIED = r"token|secret|key|sig|signature|passw(?:or)?d|pwd|auth|session|credential|jwt|otp|code"
-# An underscore is a word's character to RE2; before a key it only joins a name to it.
+# What streams in pieces is glued together again: a letter before a datum is no reason to miss it.
 _EDGE = r"(?:\b|_)"
+_GLUED = r"(?:\b|[a-z_])"
 
 DETECTORS: tuple[Detector, ...] = (
     Detector(
@@ -163,26 +174,27 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector(
         name="jwt",
-        pattern=_EDGE + r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,3}",
-        canonical=_bare,
+        pattern=r"eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){1,3}",
     ),
     Detector(
         name="aws_key",
-        pattern=_EDGE + r"(?:A[KS]IA|ABIA|ACCA|AGPA|AIDA|AROA|AN[PV]A)[A-Z0-9]{16}",
-        canonical=_bare,
+        pattern=_GLUED + r"(?:A[KS]IA|ABIA|ACCA|AGPA|AIDA|AROA|AN[PV]A)[A-Z0-9]{16}",
+        check=_behind_edge,
     ),
     Detector(
         name="api_key",
-        pattern=_EDGE + r"(?:[spr]k[-_](?:[a-z0-9]{2,10}[-_])*[A-Za-z0-9]{12,}[A-Za-z0-9_-]*"
+        pattern=_EDGE + r"[spr]k[-_](?:[a-z0-9]{2,10}[-_])*[A-Za-z0-9]{12,}[A-Za-z0-9_-]*"
+        r"|[spr]k[-_](?:proj|ant|live|test|svcacct|admin|or|agent|approver|reader)"
+        r"(?:[-_][a-z0-9]{2,10})*[-_][A-Za-z0-9]{12,}[A-Za-z0-9_-]*"
         r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-        r"|xox[a-z]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{20,}"
-        r"|npm_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ya29\.[A-Za-z0-9_-]{20,}"
-        r"|whsec_[A-Za-z0-9]{16,}|ep1\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})",
+        r"|xox[a-z]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|" + _EDGE + r"hf_[A-Za-z0-9]{20,}"
+        r"|" + _EDGE + r"npm_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
+        r"|ya29\.[A-Za-z0-9_-]{20,}|whsec_[A-Za-z0-9]{16,}|ep1\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
         canonical=_bare,
     ),
     Detector(
         name="bearer",
-        pattern=r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/-]{8,}=*",
+        pattern=r"(?i)(?:bearer|\bbasic)\s+[A-Za-z0-9._~+/-]{8,}=*",
         check=_token,
         canonical=lambda text: text.split(maxsplit=1)[1],
     ),
@@ -193,7 +205,7 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector(
         name="secret",
-        pattern=rf"(?i)(?:\b|_)(?:{_NAMED})\\*[\"']?\s*(?:=|:|\bis\b)\s*\\*[\"']?"
+        pattern=rf"(?i)(?:{_NAMED})\\*[\"']?\s*(?:=|:|\bis\b)\s*\\*[\"']?"
         r"[^\s\"',;\[\]]{4,}",
         check=_named,
         canonical=_behind_name,
@@ -210,7 +222,7 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector(
         name="iban",
-        pattern=r"\b[A-Z]{2}\d{2}(?:[ +]?[A-Z0-9]){11,30}\b",
+        pattern=r"(?:\b|[a-z0-9_])[A-Z]{2}\d{2}(?:[ +]?[A-Z0-9]){11,30}",
         check=_iban,
         canonical=_squeezed,
     ),
@@ -220,11 +232,16 @@ DETECTORS: tuple[Detector, ...] = (
         check=_cards,
         canonical=_squeezed,
     ),
-    Detector(name="ssn", pattern=r"\b\d{3}-\d{2}-\d{4}\b", canonical=_squeezed),
+    Detector(
+        name="ssn",
+        pattern=r"(?:\b|[A-Za-z_])\d{3}-\d{2}-\d{4}",
+        check=_ssn,
+        canonical=_squeezed,
+    ),
     Detector(
         name="phone",
         pattern=r"\+\d{1,3}(?:[ +./-]?\(?\d{1,5}\)?){2,6}"
-        r"|\(\d{2,5}\) ?\d{3,4}[ .-]?\d{3,6}\b|\b\d{3}[ .-]\d{3}[ .-]\d{4}\b",
+        r"|\(\d{2,5}\) ?\d{3,4}[ .-]?\d{3,6}|\b\d{3}[ .-]\d{3}[ .-]\d{4}\b",
         check=_phone,
         canonical=_squeezed,
     ),

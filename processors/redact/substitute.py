@@ -21,8 +21,8 @@ BY_KEY: Final = "[secret]"
 TOKEN_BYTES: Final = 12
 _KINDS: Final = "|".join(KINDS)
 _DIGEST = re.compile(
-    rf"\btok:(?:{_KINDS}):[a-p]{{{KEY_ID_CHARACTERS + 2 * TOKEN_BYTES}}}(?![A-Za-z0-9])"
-    rf"|\bhmac:(?:{_KINDS}):[a-p]{{{KEY_ID_CHARACTERS + 64}}}(?![A-Za-z0-9])"
+    rf"tok:(?:{_KINDS}):[a-p]{{{KEY_ID_CHARACTERS + 2 * TOKEN_BYTES}}}"
+    rf"|hmac:(?:{_KINDS}):[a-p]{{{KEY_ID_CHARACTERS + 64}}}"
 )
 _MASK = re.compile(rf"\[(?:{_KINDS}|dropped)\]\Z")
 

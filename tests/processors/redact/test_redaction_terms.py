@@ -239,6 +239,17 @@ def test_text_that_is_quoted_without_end_goes_whole():
     assert "example" not in masking().mask(text.replace("%25", "%2525"))
 
 
+@pytest.mark.requirement("RED-02")
+@pytest.mark.parametrize(("kind", "secret"), PLANTED)
+def test_a_secret_glued_to_words_by_a_stream_of_pieces_is_found(kind, secret):
+    bare = secret.split("=")[-1].split(": ")[-1] if kind == "secret" else secret
+    glued = f"look{secret}Look" if kind != "ssn" else f"look{secret}look"
+    after = masking().mask(glued)
+    assert bare not in after
+    if kind in ("card", "iban", "ssn", "aws_key"):
+        assert masking().mask(secret) in after
+
+
 def attributes(given_terms, values):
     step = Step(step_id="s", kind="other", attributes=values)
     trace = redact(AgentTrace(trace_id="c" * 32, steps=(step,)), given_terms)
