@@ -21,6 +21,14 @@ LIBRARIES = (
     "openinference-instrumentation-langchain",
     "opentelemetry-instrumentation-genai-openai",
     "opentelemetry-instrumentation-openai-v2",
+    "genkit",
+    "google-adk",
+    "mastra",
+    "mcp-python-sdk",
+    "openinference-instrumentation-crewai",
+    "openinference-instrumentation-smolagents",
+    "opentelemetry-instrumentation-crewai",
+    "strands-agents",
 )
 
 

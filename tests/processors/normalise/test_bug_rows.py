@@ -1,4 +1,4 @@
-"""Bugs that other normalisers had (docs/specs/dialects.md, "Known bugs of others"): each row a case."""
+"""Bugs that other normalisers had: each row of the catalogue a case, named by its number."""
 
 import json
 
