@@ -1,9 +1,8 @@
 """The whole configuration: defaults < sidecar.yaml < environment < flags.
 
 Rules
-1. Each package owns its part; this file composes them, reads the sources and reports every problem
-   at
-   once, with file:line.
+1. Each package owns its part; this file composes them, reads the sources and reports every
+   problem at once, with file:line.
 2. Unknown keys are refused, in the file and among ``SIDECAR_*`` variables: a misspelt limit is no
    limit.
 3. YAML is read by the 1.2 core rules: ``off`` and ``no`` are text, not booleans.
@@ -17,20 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 from msgspec.inspect import (
     BoolType,
-    DictType,
     FloatType,
     IntType,
     LiteralType,
-    NoneType,
     StrType,
     StructType,
     Type,
-    UnionType,
-    VarTupleType,
     type_info,
 )
 
@@ -39,6 +33,7 @@ from sidecar.egress.rules import TargetRefused, read_target
 from sidecar.errors import Problem, SidecarError
 from sidecar.export.config import Exporter, leads_back
 from sidecar.export.config import problems as export_problems
+from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
 from sidecar.pipeline.config import Config as Assemble
@@ -196,18 +191,18 @@ def load(
     """Read, merge, check; ``overrides`` maps dotted paths to flags. Raises SidecarError."""
     environ = os.environ if environ is None else environ
     path = Path(file) if file else Path(DEFAULT_FILE)
-    tree: Any = {}
-    lines: dict[str, int] = {}
+    document = Document(name=str(path), value={}, lines={})
     if path.is_file():
-        tree, lines = _read_yaml(path)
+        document = _read(path)
     elif file:
         raise SidecarError("there is no configuration file", where=file, do="Check --config.")
     used = str(path) if path.is_file() else None
+    tree = document.value
     problems = _environment_into(tree, environ)
     for dotted, value in (overrides or {}).items():
         if value is not None:
             _put(tree, dotted, value)
-    problems += list(_shape_problems(type_info(Config), tree, ""))
+    problems += list(shape_problems(type_info(Config), tree, ""))
     if not problems:
         config = msgspec.convert(tree, Config)
         problems = config.problems()
@@ -220,7 +215,7 @@ def load(
                 file=used,
                 store_folder=str(start / config.store.url.removeprefix("sqlite:///")),
             )
-    raise SidecarError(_report(problems, used, lines), do="Correct it and start again.")
+    raise SidecarError(_report(problems, document, used), do="Correct it and start again.")
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -242,70 +237,18 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-class _CoreLoader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2 core scalars and duplicate keys refused."""
-
-
-_CoreLoader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
-    ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("tag:yaml.org,2002:null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
-    ("tag:yaml.org,2002:int", r"^[-+]?[0-9]+$", "-+0123456789"),
-    (
-        "tag:yaml.org,2002:float",
-        r"^[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?$",
-        "-+0123456789.",
-    ),
-):
-    _CoreLoader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
-
-
-def _read_yaml(path: Path) -> tuple[Any, dict[str, int]]:
+def _read(path: Path) -> Document:
     try:
-        loader = _CoreLoader(path.read_text(encoding="utf-8"))
-        try:
-            node = loader.get_single_node()
-            lines: dict[str, int] = {}
-            _index_lines(node, "", lines)
-            tree = loader.construct_document(node) if node is not None else {}
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise SidecarError(
-            f"the configuration is not YAML: {error.problem}", where=where, do="Correct it."
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SidecarError(f"the configuration is not YAML: {error}", where=str(path)) from None
+        document = read(path.read_text(encoding="utf-8"), name=str(path))
+    except UnicodeDecodeError as error:
+        raise SidecarError(f"the configuration is not UTF-8: {error}", where=str(path)) from None
     except OSError as error:
         raise SidecarError(
             f"the configuration cannot be read: {error.strerror}", where=str(path)
         ) from None
-    if not isinstance(tree, dict):
+    if not isinstance(document.value, dict):
         raise SidecarError("the configuration must be a mapping", where=f"{path}:1")
-    return tree, lines
-
-
-def _index_lines(node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
-    if node is None:
-        return
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {name!r} stands twice", problem_mark=key.start_mark
-                )
-            seen.add(name)
-            below = f"{path}.{name}" if path else name
-            lines[below] = key.start_mark.line + 1
-            _index_lines(value, below, lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            _index_lines(value, f"{path}.{index}" if path else str(index), lines)
+    return document
 
 
 def environment_names() -> dict[str, tuple[str, Type]]:
@@ -357,60 +300,6 @@ def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
     tree[last] = value
 
 
-def _shape_problems(kind: Type, value: Any, path: str) -> Iterator[Problem]:
-    """Every place where the value has not the type's shape; msgspec itself stops at the first."""
-    where = path or "the file"
-    if isinstance(kind, StructType):
-        if not isinstance(value, dict):
-            yield Problem(where, "must be a mapping")
-            return
-        fields = {field.encode_name: field for field in kind.fields}
-        for name in value:
-            if name not in fields:
-                known = ", ".join(sorted(fields))
-                yield Problem(
-                    f"{path}.{name}" if path else str(name), f"is unknown; known: {known}"
-                )
-        for name, field in fields.items():
-            below = f"{path}.{name}" if path else name
-            if name in value:
-                yield from _shape_problems(field.type, value[name], below)
-            elif field.required:
-                yield Problem(below, "is missing")
-    elif isinstance(kind, VarTupleType):
-        if not isinstance(value, list):
-            yield Problem(where, "must be a list")
-            return
-        for index, item in enumerate(value):
-            yield from _shape_problems(kind.item_type, item, f"{path}.{index}")
-    elif isinstance(kind, UnionType):
-        options = [option for option in kind.types if not isinstance(option, NoneType)]
-        if value is None and len(options) < len(kind.types):
-            return
-        yield from _shape_problems(options[0], value, path)
-    elif isinstance(kind, LiteralType):
-        if value not in kind.values:
-            yield Problem(
-                where, f"must be one of {', '.join(map(str, kind.values))}, not {value!r}"
-            )
-    elif isinstance(kind, DictType):
-        if not isinstance(value, dict):
-            yield Problem(where, "must be a mapping")
-    else:
-        yield from _scalar_problems(kind, value, where)
-
-
-def _scalar_problems(kind: Type, value: Any, where: str) -> Iterator[Problem]:
-    if isinstance(kind, StrType) and not isinstance(value, str):
-        yield Problem(where, f"must be text, not {value!r}")
-    elif isinstance(kind, IntType) and (not isinstance(value, int) or isinstance(value, bool)):
-        yield Problem(where, f"must be a whole number, not {value!r}")
-    elif isinstance(kind, BoolType) and not isinstance(value, bool):
-        yield Problem(where, f"must be true or false, not {value!r}")
-    elif isinstance(kind, FloatType) and not isinstance(value, int | float):
-        yield Problem(where, f"must be a number, not {value!r}")
-
-
 def _address_problems(path: str, address: str) -> list[Problem]:
     if not address and path in ("receive.grpc", "receive.http", "metrics.listen"):
         return []
@@ -435,19 +324,11 @@ def _below(prefix: str, problems: list[Problem]) -> list[Problem]:
     return [Problem(f"{prefix}.{problem.path}", problem.text) for problem in problems]
 
 
-def _report(problems: list[Problem], file: str | None, lines: Mapping[str, int]) -> str:
+def _report(problems: list[Problem], document: Document, file: str | None) -> str:
     texts = []
     for problem in problems:
-        line = _line_of(problem.path, lines)
-        where = f"{file}:{line}: " if file and line else ""
-        texts.append(f"{where}{problem.path} {problem.text}")
+        line = document.line(problem.path)
+        where = f"{file}:{line}: " if file and line and not problem.path.startswith("$") else ""
+        texts.append(f"{where}{problem.path or 'the file'} {problem.text}")
     count = "a problem" if len(texts) == 1 else f"{len(texts)} problems"
     return f"the configuration has {count}:\n  " + "\n  ".join(texts) + "\n"
-
-
-def _line_of(path: str, lines: Mapping[str, int]) -> int | None:
-    while path:
-        if path in lines:
-            return lines[path]
-        path = path.rpartition(".")[0]
-    return None

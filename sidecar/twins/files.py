@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from sidecar.canonical import digest
 from sidecar.errors import SidecarError
+from sidecar.expression.document import Document, convert, read, report
 from sidecar.twins.declaration import Declaration
-from sidecar.twins.document import Document, convert, read, report
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.scenario import Suite, suite_problems
 from sidecar.twins.twin import Twin

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.expression.document import convert, read, report
 from sidecar.twins.declaration import Declaration, Fault, When
-from sidecar.twins.document import convert, read, report
 from sidecar.twins.episode import Call, Episode, Setting
 from sidecar.twins.faults import draw
 from sidecar.twins.group import Beginning, GroupEpisode, TwinGroup

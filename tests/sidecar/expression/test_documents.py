@@ -3,7 +3,7 @@
 import pytest
 
 from sidecar.errors import SidecarError
-from sidecar.twins.document import convert, read
+from sidecar.expression.document import convert, read
 from sidecar.twins.files import load_suite, load_twins
 from sidecar.twins.scenario import Suite, cases, drawn_seed
 
