@@ -139,7 +139,7 @@ def _sentence(
 def _clause(clause: str, context: _Context, known: Sequence[Nameable]) -> _Said | None:
     if phrases.DONE.match(clause):
         return _Said(subject=None, status="success", rule="S0")
-    for phrase in phrases.PHRASES:
+    for phrase in phrases.possible(clause):
         if phrase.follows and (context.last is None or context.last.rule not in phrase.follows):
             continue
         for match in phrase.pattern.finditer(clause):

@@ -211,3 +211,17 @@ def test_every_rule_is_documented_and_every_documented_rule_exists():
     text = (Path(__file__).parents[3] / "docs/specs/claims.md").read_text()
     documented = set(re.findall(r"^\| ([FSA]\d) \|", text, re.MULTILINE))
     assert documented == {phrase.id for phrase in phrases.PHRASES} | {"F0", "S0", "A1"}
+
+
+PIECES = (
+    "i we your the refund order has have been was is not could unable to failed issued refunded"
+    " successfully complete now never no error while processing went through and done it"
+)
+CLAUSES = st.lists(st.sampled_from(sorted(phrases.words(PIECES))), min_size=1, max_size=9)
+
+
+@given(CLAUSES.map(" ".join))
+def test_the_prefilter_leaves_out_no_phrase_that_is_there(clause):
+    found = [phrase.id for phrase in phrases.PHRASES if phrase.pattern.search(clause)]
+    allowed = [phrase.id for phrase in phrases.possible(clause)]
+    assert [name for name in allowed if name in found] == found
