@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs_pb
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics_pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces_pb
 
-from sidecar.otlp.decode import attributes_of
+from sidecar.otlp.plain import attributes_of
 
 KINDS = {
     "traces": (traces_pb.ExportTraceServiceRequest, traces_pb.ExportTraceServiceResponse),

@@ -42,6 +42,7 @@ class Span(Struct, frozen=True, kw_only=True):
     """One OTLP span. ``kind`` and ``status_code`` are the protocol's numbers (status 2 = ERROR).
 
     ``remote_parent``: the emitter says that the parent lives in another process (span flags).
+    ``trace_state`` and ``flags`` are W3C's, kept for those the span is sent on to.
     """
 
     trace_id: str
@@ -60,6 +61,8 @@ class Span(Struct, frozen=True, kw_only=True):
     resource: Attributes = {}
     dropped_attributes: int = 0
     remote_parent: bool = False
+    trace_state: str = ""
+    flags: int = 0
 
 
 class LogRecord(Struct, frozen=True, kw_only=True):
@@ -70,6 +73,9 @@ class LogRecord(Struct, frozen=True, kw_only=True):
     time_ns: int = 0
     event_name: str = ""
     severity: int = 0
+    severity_text: str = ""
+    observed_ns: int = 0
+    flags: int = 0
     body: Any = None
     attributes: Attributes = {}
     scope: Scope = Scope()

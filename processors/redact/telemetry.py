@@ -32,6 +32,7 @@ def keep_span(span: Span, keep: Keeping | None, resource: Attributes, scope: Sco
         span,
         name=keep.name(span.name),
         status_message=_text(span.status_message, keep),
+        trace_state=_unchanged(span.trace_state, keep),
         attributes=keep.attributes(not_ours(span.attributes)),
         events=tuple(_event(event, keep) for event in span.events),
         links=tuple(_link(link, keep) for link in span.links),
@@ -50,6 +51,7 @@ def keep_record(
     return replace(
         record,
         event_name=keep.name(record.event_name) if record.event_name else "",
+        severity_text=_unchanged(record.severity_text, keep),
         body=None if record.body is None else keep.value(record.body),
         attributes=keep.attributes(not_ours(record.attributes)),
         scope=scope,
@@ -97,6 +99,11 @@ def not_ours(attributes: Attributes) -> Attributes:
 
 def _text(text: str, keep: Keeping) -> str:
     return (keep.text(text) or "") if text else text
+
+
+def _unchanged(text: str, keep: Keeping) -> str:
+    """A text that has a grammar of its own: as it is where it may stay, else nothing."""
+    return text if not text or keep.name(text) == text else ""
 
 
 def _event(event: SpanEvent, keep: Keeping) -> SpanEvent:

@@ -23,6 +23,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
 _KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 _STATUSES = {"OK": 1, "ERROR": 2}
 _REMOTE = 0x200
+_UINT32 = 0xFFFFFFFF
 Node = dict[str, Any]
 
 
@@ -101,7 +102,7 @@ def _node(node: Node, name: str) -> Node:
 
 
 def _span(item: Node, scope: Scope, resource: Attributes, cuts: Cuts) -> Span:
-    status = _node(item, "status")
+    status, flags = _node(item, "status"), integer(_get(item, "flags")) or 0
     return Span(
         trace_id=_required_id(_get(item, "traceId"), 32),
         span_id=_required_id(_get(item, "spanId"), 16),
@@ -118,7 +119,9 @@ def _span(item: Node, scope: Scope, resource: Attributes, cuts: Cuts) -> Span:
         scope=scope,
         resource=resource,
         dropped_attributes=integer(_get(item, "droppedAttributesCount")) or 0,
-        remote_parent=bool((integer(_get(item, "flags")) or 0) & _REMOTE),
+        remote_parent=bool(flags & _REMOTE),
+        trace_state=_text(_get(item, "traceState")),
+        flags=flags & _UINT32,
     )
 
 
@@ -147,6 +150,9 @@ def _record(item: Node, scope: Scope, resource: Attributes, cuts: Cuts) -> LogRe
         time_ns=next((time for time in times if time), 0),
         event_name=_text(_get(item, "eventName")) or _text(attributes.get("event.name")),
         severity=integer(_get(item, "severityNumber")) or 0,
+        severity_text=_text(_get(item, "severityText")),
+        observed_ns=integer(_get(item, "observedTimeUnixNano")) or 0,
+        flags=(integer(_get(item, "flags")) or 0) & _UINT32,
         body=_shallow(_get(item, "body"), cuts),
         attributes=attributes,
         scope=scope,

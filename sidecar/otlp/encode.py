@@ -17,7 +17,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from processors.model.span import Attributes, LogRecord, Scope, Span
 
-_REMOTE = 0x300  # SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK and _IS_REMOTE_MASK
 _INT64 = range(-(2**63), 2**63)
 _UINT64_MAX = 2**64 - 1
 
@@ -77,8 +76,9 @@ def _span(span: Span, item: Any) -> None:
     item.start_time_unix_nano = _time(span.start_ns)
     item.end_time_unix_nano = _time(span.end_ns)
     item.dropped_attributes_count = span.dropped_attributes
-    if span.remote_parent:
-        item.flags = _REMOTE
+    item.flags = span.flags
+    if span.trace_state:
+        item.trace_state = _text(span.trace_state)
     if span.status_code or span.status_message:
         item.status.code = span.status_code
         item.status.message = _text(span.status_message)
@@ -101,6 +101,9 @@ def _record(record: LogRecord, item: Any) -> None:
     item.time_unix_nano = _time(record.time_ns)
     item.event_name = _text(record.event_name)
     item.severity_number = record.severity
+    item.severity_text = _text(record.severity_text)
+    item.observed_time_unix_nano = _time(record.observed_ns)
+    item.flags = record.flags
     if record.body is not None:
         _value(record.body, item.body)
     write_attributes(record.attributes, item.attributes)

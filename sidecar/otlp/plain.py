@@ -20,7 +20,7 @@ def span_of(item: Any, scope: Scope, resource: Attributes) -> Span | None:
     trace_id, span_id = _id(item.trace_id, 16), _id(item.span_id, 8)
     if trace_id is None or span_id is None:
         return None
-    status = item.status
+    status, flags = item.status, item.flags
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -37,7 +37,9 @@ def span_of(item: Any, scope: Scope, resource: Attributes) -> Span | None:
         scope=scope,
         resource=resource,
         dropped_attributes=item.dropped_attributes_count,
-        remote_parent=bool(item.flags & _REMOTE),
+        remote_parent=bool(flags & _REMOTE),
+        trace_state=item.trace_state,
+        flags=flags,
     )
 
 
@@ -63,6 +65,9 @@ def record_of(item: Any, scope: Scope, resource: Attributes) -> LogRecord:
         time_ns=item.time_unix_nano or item.observed_time_unix_nano,
         event_name=item.event_name or str(attributes.get("event.name") or ""),
         severity=item.severity_number,
+        severity_text=item.severity_text,
+        observed_ns=item.observed_time_unix_nano,
+        flags=item.flags,
         body=_value(item.body),
         attributes=attributes,
         scope=scope,

@@ -28,7 +28,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from sidecar.otlp.decode import attributes_of
+from sidecar.otlp.plain import attributes_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import CONFIG, SidecarProcess

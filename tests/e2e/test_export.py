@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from processors.model.span import Span
-from sidecar.otlp.decode import attributes_of
 from sidecar.otlp.encode import encode_spans
+from sidecar.otlp.plain import attributes_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import CONFIG, SidecarProcess

@@ -17,7 +17,8 @@ from processors.model.step import StepDecision
 from processors.redact.rules import keeping, redact
 from sidecar.export.metrics import passing
 from sidecar.export.outgoing import Judged, Mark, came_back, sending
-from sidecar.otlp.decode import attributes_of, decode
+from sidecar.otlp.decode import decode
+from sidecar.otlp.plain import attributes_of
 from sidecar.pipeline.build import build
 from sidecar.store.journal import JournalEntry
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from processors.model.span import LogRecord, Scope, Span, SpanEvent, SpanLink
@@ -54,7 +55,11 @@ spans = st.builds(
     scope=scopes,
     resource=attributes,
     dropped_attributes=st.integers(0, 2**32 - 1),
-    remote_parent=st.booleans(),
+    trace_state=text,
+).flatmap(
+    lambda span: st.integers(0, 2**32 - 1).map(
+        lambda flags: replace(span, flags=flags, remote_parent=bool(flags & 0x200))
+    )
 )
 records = st.builds(
     LogRecord,
@@ -63,10 +68,16 @@ records = st.builds(
     time_ns=times,
     event_name=text.filter(bool),
     severity=st.integers(0, 24),
+    severity_text=text,
+    observed_ns=times,
+    flags=st.integers(0, 2**32 - 1),
     body=value,
     attributes=attributes,
     scope=scopes,
     resource=attributes,
+).map(
+    # What has no time of its own is dated by who saw it; the decoder has done so already.
+    lambda record: replace(record, time_ns=record.time_ns or record.observed_ns)
 )
 
 
