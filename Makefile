@@ -1,6 +1,7 @@
 # Each target does all its own set-up: a virtual environment with the locked dependencies, and the tools.
 PYTHON ?= python3
 CAPTURE ?= full
+FUZZ_SECONDS ?= 120
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -10,7 +11,7 @@ OPA := $(CACHE)/bin/opa-$(OPA_VERSION)
 COLLECTOR_VERSION := v0.161.0
 COLLECTOR := $(CACHE)/bin/otelcol-$(COLLECTOR_VERSION)
 
-.PHONY: demo test test-full soak lint bench lock opa collector clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
@@ -23,6 +24,9 @@ test-full: $(STAMP) opa collector
 
 soak: $(STAMP) opa collector
 	$(BIN)/pytest -q -m soak $(TEST_ARGS)
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz/fuzz_otlp.py $(FUZZ_SECONDS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -57,7 +57,8 @@ class _Found:
     """The places of a message's large fields, and the bytes of what stays."""
 
     def __init__(self, raw: bytes, shape: Shape, limit: int, cuts: Cuts) -> None:
-        self.stays: dict[int, bytes] = {}
+        # By wire type too: a field of a wrong type is unknown and hides no other.
+        self.stays: dict[tuple[int, int], bytes] = {}
         self.many: dict[int, list[bytes]] = {}
         self.beyond: dict[int, int] = {}
         many = {shape.attributes, shape.events, shape.links} - {0}
@@ -74,7 +75,7 @@ class _Found:
                 if not whole:
                     cuts["value_over_limit"] += 1
                 text = raw[place:end] if whole else _shorter(raw[value:end], number, shape, limit)
-                self.stays[number] = text
+                self.stays[number, wire] = text
 
     def taken(self, number: int) -> list[bytes]:
         """All that were looked at of a kind."""
@@ -97,7 +98,7 @@ def trim(raw: bytes, shape: Shape, limits: Limits, cuts: Cuts) -> bytes:
         if len(attribute) > limit:
             cuts["value_over_limit"] += 1
             attributes[place] = _shrunk(attribute, limit)
-    room = limits.item_bytes_max - len(found.stays.get(shape.body, b""))
+    room = limits.item_bytes_max - len(found.stays.get((shape.body, BYTES), b""))
     room -= sum(map(len, (*attributes, *events, *links)))
     room = _fit(attributes, room, _emptied, cuts)
     _fit(events, room, lambda event: trim(event, _EVENT, _bare(limits), Cuts()), cuts)

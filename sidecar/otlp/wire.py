@@ -27,11 +27,11 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[Field]:
     at = start
     while at < stop:
         place = at
-        tag, at = varint(data, at, stop)
+        tag, at = _small(data, at, stop)
         number, wire = tag >> 3, tag & 7
         value = at
         if wire == BYTES:
-            length, value = varint(data, at, stop)
+            length, value = _small(data, at, stop)
             at = value + length
         elif wire == GROUP:
             at = _after_group(data, at, stop, number)
@@ -56,6 +56,14 @@ def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
         if byte < 0x80:
             return result, at
     raise Torn("a varint that does not end")
+
+
+def _small(data: bytes, at: int, stop: int) -> tuple[int, int]:
+    """A tag or a length: parsers take at most 32 bits in at most five bytes."""
+    number, after = varint(data, at, stop)
+    if after - at > 5 or number > 0xFFFFFFFF:
+        raise Torn("a number of more than 32 bits")
+    return number, after
 
 
 def field(number: int, value: bytes) -> bytes:
@@ -87,7 +95,7 @@ def _after_group(data: bytes, at: int, stop: int, number: int) -> int:
     """The place after the group's end; groups inside it are counted, not recursed into."""
     open_groups = [number]
     while open_groups:
-        tag, at = varint(data, at, stop)
+        tag, at = _small(data, at, stop)
         wire = tag & 7
         if wire == GROUP:
             open_groups.append(tag >> 3)
@@ -95,7 +103,7 @@ def _after_group(data: bytes, at: int, stop: int, number: int) -> int:
             if open_groups.pop() != tag >> 3:
                 raise Torn("a group ends that has not begun")
         elif wire == BYTES:
-            length, at = varint(data, at, stop)
+            length, at = _small(data, at, stop)
             at += length
         else:
             at = _after(data, at, stop, wire)
