@@ -58,6 +58,7 @@ from sidecar.probe.plan import load as load_probes
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
+from sidecar.receive.worker import Admission
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
@@ -463,10 +464,11 @@ async def _listen(
     traces: SqliteTraces,
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
+    room = Admission(config.receive)
     metrics = MetricsServer(*split_address(config.metrics.listen or "127.0.0.1:0"))
     listeners: list[tuple[str, str, Any]] = [
-        ("receive.grpc", config.receive.grpc, GrpcReceiver(config.receive, journal, who)),
-        ("receive.http", config.receive.http, HttpReceiver(config.receive, journal, who)),
+        ("receive.grpc", config.receive.grpc, GrpcReceiver(config.receive, journal, who, room)),
+        ("receive.http", config.receive.http, HttpReceiver(config.receive, journal, who, room)),
         (
             "gateway.listen",
             config.gateway.listen,
