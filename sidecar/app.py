@@ -597,10 +597,15 @@ def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
                 capture=project.content.capture,
                 terms=project.content.terms,
                 content_ns=duration_ns(project.retention.content),
+                traces_ns=duration_ns(project.retention.traces),
             )
             for project in config.projects
         },
-        otherwise=ProjectRules(content_ns=duration_ns(default.retention.content)),
+        otherwise=ProjectRules(
+            content_ns=duration_ns(default.retention.content),
+            traces_ns=duration_ns(default.retention.traces),
+        ),
+        limits=config.receive.limits,
         keepers=Keepers(key_of),
     )
 
@@ -611,7 +616,8 @@ def _open_pipeline(settings: bytes) -> Work:
     keys = SqliteKeys(folder / "ledger.db")
     ring = keyring(keys, given.master)
     journal = SqliteJournalReader(folder / "journal.db", sealers=ring)
-    opened = SqliteOpenTraces(folder / "traces.db", sealers=ring)
+    bounds = loaded.config.assemble.bounds
+    opened = SqliteOpenTraces(folder / "traces.db", sealers=ring, bounds=bounds)
     traces = SqliteTraces(folder / "traces.db")
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
     # No probe may ask the sidecar itself: nothing it says of the world would be independent.

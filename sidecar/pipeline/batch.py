@@ -24,36 +24,52 @@ from processors.redact.rules import redact_with
 from processors.redact.terms import Terms
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
+from sidecar.otlp.limits import LIMITS, Limits
 from sidecar.pipeline.build import built
 from sidecar.pipeline.clues import digests
 from sidecar.pipeline.keepers import Keepers
 from sidecar.pipeline.pack import join, unpack
 from sidecar.store.codec import Codec
-from sidecar.store.traces import Digests, PartKind, content_digest
+from sidecar.store.traces import Digests, PartKind, Retention, content_digest
 
 
 class ProjectRules(Struct, frozen=True, kw_only=True):
     """What of a project's content is kept, and how long its sealed telemetry lives.
 
-    ``terms`` are those of ``capture`` unless more is said.
+    ``terms`` are those of ``capture`` unless more is said. ``traces_ns``: how long published
+    revisions live, None for ever.
     """
 
     capture: Capture = "off"
     terms: Terms | None = None
     content_ns: int
+    traces_ns: int | None = None
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """What the stages need to know beside telemetry: tool classes, and each project's rules."""
+    """What the stages need to know beside telemetry: tool classes, and each project's rules.
+
+    ``limits`` are those of one span or log record.
+    """
 
     tools: Mapping[str, SideEffectClass]
     projects: Mapping[str, ProjectRules]
     otherwise: ProjectRules
     keepers: Keepers = field(default_factory=Keepers)
+    limits: Limits = LIMITS
 
     def of(self, project: str) -> ProjectRules:
         """The rules of a project; one that is not listed has the defaults."""
         return self.projects.get(project, self.otherwise)
+
+    def retention(self, now_ns: int, limit: int) -> Retention:
+        """Which published revisions are too old."""
+        return Retention(
+            now_ns=now_ns,
+            limit=limit,
+            ages_ns={name: rules.traces_ns for name, rules in self.projects.items()},
+            otherwise_ns=self.otherwise.traces_ns,
+        )
 
     def keep(self, project: str) -> Keeping | None:
         """How a project's content is kept; None keeps everything."""
@@ -62,12 +78,16 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 class Opened(Struct, frozen=True, kw_only=True):
-    """An open trace's content, unsealed; ``bases`` stand for parts that have expired."""
+    """An open trace's content, unsealed; ``bases`` stand for parts that have expired.
+
+    ``lost``: items of it that are not here, for it had too many.
+    """
 
     project: str
     key: str
     parts: tuple[tuple[PartKind, bytes], ...]
     bases: tuple[AgentTrace, ...] = ()
+    lost: int = 0
 
 
 class Assembled(Struct, frozen=True, kw_only=True):
@@ -105,6 +125,8 @@ def assembled(opened: Opened, batch: Batch, *, now_ns: int) -> Assembled:
         traces = (_bare(opened),)
     for base in opened.bases:
         traces = tuple(_continued(base, trace) for trace in traces)
+    if opened.lost:
+        traces = tuple(_truncated(trace) for trace in traces)
     attached = tuple(attach(trace, receipts, now_ns) for trace in traces)
     return Assembled(traces=attached, clues=digests(words))
 
@@ -125,6 +147,14 @@ def _judged(trace: AgentTrace, rules: Rules, now_ns: int) -> AgentTrace:
     judged = judge(trace, tools=rules.tools, now_ns=now_ns)
     keep = rules.keep(trace.project)
     return judged if keep is None else redact_with(judged, keep)
+
+
+def _truncated(trace: AgentTrace) -> AgentTrace:
+    """A trace of which there was more than one may have. How much more is in the metrics."""
+    warning = TraceWarning(
+        code="trace_over_limit", detail="the trace has more items than one may have"
+    )
+    return replace(trace, completeness="truncated", warnings=(*trace.warnings, warning))
 
 
 def _bare(opened: Opened) -> AgentTrace:

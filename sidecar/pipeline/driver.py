@@ -42,7 +42,7 @@ _PROBING_MAX = 32
 _WAITING_MAX = 1024
 _OPEN_MAX_IDLES = 20
 _REST_SECONDS_MIN, _REST_SECONDS_MAX = 0.02, 0.2
-_EXPIRE_SECONDS = 60.0
+_EXPIRE_SECONDS = 15.0
 _EXPIRE_MAX = 256
 
 _log = log("pipeline")
@@ -111,7 +111,13 @@ class Pipeline:
             return False
         now_ns = clock.now_ns()
         move = CursorMove(name=name, before=before, after=records[-1].seq)
-        source = Source(name=move.name, rules=self._rules, leaving=self._leaving)
+        source = Source(
+            name=move.name,
+            rules=self._rules,
+            leaving=self._leaving,
+            limits=self._rules.limits,
+            items_max=self._config.trace_items_max,
+        )
         return await self._store(taken(records, source, now_ns), move, now_ns)
 
     async def take_facts(self) -> bool:
@@ -139,27 +145,30 @@ class Pipeline:
         return bool(ready)
 
     async def expire(self) -> bool:
-        """Forget expired telemetry, once a minute or while there is much of it."""
+        """Forget what is too old or too much, once in a while or while there is much of it."""
         if clock.monotonic_ns() / 1e9 < self._expire_at:
             return False
-        gone = await self._ports.open_traces.expire(clock.now_ns(), _EXPIRE_MAX)
-        if gone < _EXPIRE_MAX:
+        store, now_ns = self._ports.open_traces, clock.now_ns()
+        gone = await store.expire(now_ns, _EXPIRE_MAX)
+        pruned = await store.prune(self._rules.retention(now_ns, _EXPIRE_MAX))
+        if max(gone, pruned) < _EXPIRE_MAX:
             self._expire_at = clock.monotonic_ns() / 1e9 + _EXPIRE_SECONDS
-        return gone > 0
+        return gone + pruned > 0
 
     async def _store(self, content: Taken, move: CursorMove, now_ns: int) -> bool:
+        aside = content.dropped + Counter(quarantined=len(content.quarantined))
         intake = Intake(
             move=move,
             parts=content.parts,
             quarantined=content.quarantined,
             exports=content.exports,
+            dropped=aside,
             now_ns=now_ns,
         )
         try:
             await self._ports.open_traces.take_in(intake)
         except CursorMoved:
             return True  # another pipeline was faster; read on from where it stopped
-        aside = Counter((*content.dropped, *("quarantined" for _ in content.quarantined)))
         for reason, items in aside.items():
             DROPPED.labels("pipeline", reason).inc(items)
             if reason != "no_exporter":
@@ -255,6 +264,7 @@ class Pipeline:
             key=opened.key,
             parts=tuple(self._ports.open_traces.parts(opened)),
             bases=tuple(base for base in bases if base is not None),
+            lost=opened.lost,
         )
 
     def _concluded(self, trace: AgentTrace, evidence: Sequence[Evidence], now_ns: int) -> Concluded:

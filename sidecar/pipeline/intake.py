@@ -7,15 +7,17 @@ Rules
 4. A receipt without a trace id belongs to no trace: it stays in the ledger, and is counted.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
 from processors.model.span import Batch
 from sidecar.errors import named
-from sidecar.otlp.decode import decode
+from sidecar.otlp.decode import decode_within
+from sidecar.otlp.limits import LIMITS, Limits
 from sidecar.pipeline.batch import Rules, pack_receipt
 from sidecar.pipeline.clues import early
 from sidecar.pipeline.leaving import Leaving
@@ -24,24 +26,29 @@ from sidecar.pipeline.split import split
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import Fact
 from sidecar.store.outbox import Outgoing
-from sidecar.store.traces import Part, Quarantined
+from sidecar.store.traces import Bounds, Part, Quarantined
 
 
 class Taken(Struct, frozen=True, kw_only=True):
-    """What to store. ``dropped`` has a reason for each item that is left out."""
+    """What to store. ``dropped``: how much is left out, by reason."""
 
     parts: tuple[Part, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     exports: tuple[Outgoing, ...] = ()
-    dropped: tuple[str, ...] = ()
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """The journal by its name in the quarantine, and what decides on its records."""
+    """The journal by its name in the quarantine, and what decides on its records.
+
+    ``items_max``: of one trace.
+    """
 
     name: str
     rules: Rules
     leaving: Leaving | None = None
+    limits: Limits = LIMITS
+    items_max: int = Bounds().trace_items_max
 
 
 def taken(records: Sequence[JournalRecord | DamagedRecord], source: Source, now_ns: int) -> Taken:
@@ -66,7 +73,7 @@ def taken(records: Sequence[JournalRecord | DamagedRecord], source: Source, now_
             parts=tuple(part for one in read for part in one.parts),
             quarantined=tuple(aside),
             exports=tuple(item for one in read for item in one.exports),
-            dropped=tuple(reason for one in read for reason in one.dropped),
+            dropped=sum((one.dropped for one in read), Counter()),
         )
 
 
@@ -74,10 +81,10 @@ def taken_facts(facts: Sequence[Fact], source: str, rules: Rules, now_ns: int) -
     """The parts of some of the ledger's receipts; what cannot be taken stays in the ledger."""
     parts: list[Part] = []
     aside: list[Quarantined] = []
-    dropped: list[str] = []
+    dropped: Counter[str] = Counter()
     for fact in facts:
         if fact.receipt.trace_id is None:
-            dropped.append("receipt_without_trace")
+            dropped["receipt_without_trace"] += 1
             continue
         try:
             parts.append(_receipt_part(fact, fact.receipt.trace_id, rules, now_ns))
@@ -91,7 +98,7 @@ def taken_facts(facts: Sequence[Fact], source: str, rules: Rules, now_ns: int) -
                     payload=fact.receipt.receipt_id.encode(),
                 )
             )
-    return Taken(parts=tuple(parts), quarantined=tuple(aside), dropped=tuple(dropped))
+    return Taken(parts=tuple(parts), quarantined=tuple(aside), dropped=dropped)
 
 
 def _receipt_part(fact: Fact, key: str, rules: Rules, now_ns: int) -> Part:
@@ -107,48 +114,66 @@ def _receipt_part(fact: Fact, key: str, rules: Rules, now_ns: int) -> Part:
 def _read(records: Sequence[JournalRecord], source: Source, now_ns: int) -> Taken:
     pieces: dict[tuple[str, str], list[Batch]] = {}
     exports: list[Outgoing] = []
-    dropped: list[str] = []
+    dropped: Counter[str] = Counter()
     for record in records:
         entry = record.entry
         if entry.signal == "metrics":
-            dropped += _pass_on(entry, source.leaving, exports)
+            dropped.update(_pass_on(entry, source.leaving, exports))
             continue
-        batch = decode(entry.signal, entry.encoding, entry.payload)
+        decoded = decode_within(entry.signal, entry.encoding, entry.payload, source.limits)
+        dropped.update(decoded.cuts)
+        batch = decoded.batch
         if source.leaving is not None:
             batch, looped = source.leaving.strangers(batch)
-            dropped += ["looped"] * looped
+            dropped["looped"] += looped
         for key, piece in split(batch).items():
             pieces.setdefault((entry.project, key), []).append(piece)
-    parts = _parts(pieces, source.rules, now_ns)
-    return Taken(parts=parts, exports=tuple(exports), dropped=tuple(dropped))
+    parts = _parts(pieces, source, now_ns, dropped)
+    return Taken(parts=parts, exports=tuple(exports), dropped=dropped)
 
 
-def _pass_on(entry: JournalEntry, leaving: Leaving | None, exports: list[Outgoing]) -> list[str]:
-    """Add what passes of a metrics request; a reason for each data point that does not."""
+def _pass_on(
+    entry: JournalEntry, leaving: Leaving | None, exports: list[Outgoing]
+) -> dict[str, int]:
+    """Add what passes of a metrics request; how much does not, by reason."""
     if leaving is None:
-        return ["no_exporter"]
+        return {"no_exporter": 1}
     passing = leaving.metrics(entry)
     exports += passing.items
-    return ["looped"] * passing.looped
+    return {"looped": passing.looped}
 
 
 def _parts(
-    pieces: dict[tuple[str, str], list[Batch]], rules: Rules, now_ns: int
+    pieces: dict[tuple[str, str], list[Batch]],
+    source: Source,
+    now_ns: int,
+    dropped: Counter[str],
 ) -> tuple[Part, ...]:
     parts: list[Part] = []
     for (project, key), some in pieces.items():
-        whole = join(some)
+        whole = _first(join(some), source.items_max, dropped)
         parts.append(
             Part(
                 project=project,
                 key=key,
                 kind="telemetry",
                 payload=pack(whole),
-                expires_ns=now_ns + rules.of(project).content_ns,
+                expires_ns=now_ns + source.rules.of(project).content_ns,
                 clues=early(whole),
+                items=len(whole.spans) + len(whole.logs),
             )
         )
     return tuple(parts)
+
+
+def _first(batch: Batch, items_max: int, dropped: Counter[str]) -> Batch:
+    """As many items as one trace may have, in order of arrival."""
+    over = len(batch.spans) + len(batch.logs) - items_max
+    if over <= 0:
+        return batch
+    dropped["trace_over_limit"] += over
+    spans = batch.spans[:items_max]
+    return replace(batch, spans=spans, logs=batch.logs[: items_max - len(spans)])
 
 
 def _quarantined(record: JournalRecord | DamagedRecord, source: str, reason: str) -> Quarantined:

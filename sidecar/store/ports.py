@@ -37,6 +37,7 @@ from sidecar.store.traces import (
     OpenTrace,
     PartKind,
     Publication,
+    Retention,
     TraceQuery,
     TraceSummary,
 )
@@ -94,7 +95,11 @@ class OpenTraces(Cursors, Protocol):
         ...
 
     async def expire(self, now_ns: int, limit: int) -> int:
-        """Forget the expired parts of up to ``limit`` published traces; the number of traces."""
+        """Forget the telemetry of up to ``limit`` published traces; the number of traces."""
+        ...
+
+    async def prune(self, retention: Retention) -> int:
+        """Delete published revisions that are too old, some at a time; the number deleted."""
         ...
 
     def facts_digest(self, project: str, trace_id: str) -> str | None:

@@ -11,6 +11,7 @@ Rules
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -49,6 +50,7 @@ class Part(Struct, frozen=True, kw_only=True):
     payload: bytes
     expires_ns: int
     clues: tuple[bytes, ...] = ()
+    items: int = 1
 
 
 class Quarantined(Struct, frozen=True, kw_only=True):
@@ -61,13 +63,59 @@ class Quarantined(Struct, frozen=True, kw_only=True):
     payload: bytes
 
 
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much is kept at once: of one open trace, and of all telemetry from which traces come.
+
+    An item is a span, a log record or a receipt; the bytes of a trace are unpacked, those held are
+    as they lie on the disk.
+    """
+
+    trace_items_max: int = 20_000
+    trace_bytes_max: int = 32 * 1024**2
+    held_bytes_max: int = 8 * 1024**3
+    open_traces_max: int = 2_000_000
+
+    def over(self, items: int, size: int) -> int:
+        """How many of a trace's items are not looked at; where bytes decide, at least one is."""
+        return max(0, items - self.trace_items_max, int(size > self.trace_bytes_max))
+
+
+class Expiry(Struct, frozen=True, kw_only=True):
+    """Which telemetry to forget: of up to ``limit`` published traces."""
+
+    now_ns: int
+    limit: int
+    bounds: Bounds = Bounds()
+
+
+class Retention(Struct, frozen=True, kw_only=True):
+    """Which published revisions to delete: up to ``limit`` of those older than their project keeps.
+
+    Ages are in nanoseconds, by project; None keeps them for ever.
+    """
+
+    now_ns: int
+    limit: int
+    ages_ns: Mapping[str, int | None] = {}
+    otherwise_ns: int | None = None
+
+    def before_ns(self, project: str) -> int | None:
+        """Revisions published before this moment go."""
+        age_ns = self.ages_ns.get(project, self.otherwise_ns)
+        return None if age_ns is None else self.now_ns - age_ns
+
+
 class Intake(Struct, frozen=True, kw_only=True):
-    """All that one cursor step stores, in one transaction; ``exports`` is only passed on."""
+    """All that one cursor step stores, in one transaction; ``exports`` is only passed on.
+
+    ``dropped``: items that were left out, by reason.
+    """
 
     move: CursorMove
     parts: tuple[Part, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     exports: tuple[Outgoing, ...] = ()
+    dropped: Mapping[str, int] = {}
     now_ns: int
 
 
@@ -83,7 +131,8 @@ class Due(Struct, frozen=True, kw_only=True):
 class OpenTrace(Struct, frozen=True, kw_only=True):
     """An open trace that is due; ``key`` is its first.
 
-    ``bases`` are the published traces, each with its revision, whose own parts have expired.
+    ``bases`` are the published traces, each with its revision, whose own parts have expired;
+    ``lost``: items for which it had no room, 0 where it has all of them.
     """
 
     open_id: int
@@ -92,6 +141,7 @@ class OpenTrace(Struct, frozen=True, kw_only=True):
     version: int
     touched_ns: int
     bases: tuple[tuple[str, int], ...] = ()
+    lost: int = 0
 
 
 class Digests(Struct, frozen=True):

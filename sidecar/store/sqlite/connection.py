@@ -16,6 +16,7 @@ from pathlib import Path
 from sidecar.errors import StoreUnavailable
 
 BUSY_TIMEOUT_MS = 10_000
+_LOG_BYTES_KEPT = 64 * 1024**2
 
 
 @contextmanager
@@ -66,6 +67,8 @@ def open_database(
                 connection.execute(f"PRAGMA page_size={page_bytes}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            # One large transaction must not leave a log of its size for good.
+            connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES_KEPT}")
         connection.execute("PRAGMA foreign_keys=ON")
         return connection
 

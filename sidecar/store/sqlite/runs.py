@@ -101,6 +101,7 @@ def _merge(connection: sqlite3.Connection, left: int, right: int, now_ns: int) -
     connection.execute("DELETE FROM export_sent WHERE open_id = ?", (gone,))
     connection.execute(
         "UPDATE open_trace SET version = open_trace.version + 1, dirty_ns = ?, fault = NULL,"
+        " lost = open_trace.lost + other.lost,"
         " touched_ns = max(open_trace.touched_ns, other.touched_ns),"
         " expires_ns = min(open_trace.expires_ns, other.expires_ns)"
         " FROM open_trace AS other WHERE open_trace.open_id = ? AND other.open_id = ?",

@@ -8,7 +8,7 @@ from importlib import resources
 
 LEDGER = ("keys", "ledger", "rotation")
 JOURNAL = ("journal",)
-TRACES = ("traces", "verdicts", "export", "runs")
+TRACES = ("traces", "verdicts", "export", "runs", "bounds")
 
 
 def script(name: str) -> str:

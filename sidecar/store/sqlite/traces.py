@@ -4,7 +4,7 @@ Rules
 1. Parts and the cursor that passes them are one transaction; it moves from where it was read.
 2. Parts are compressed, then sealed, bound to project, trace and kind.
 3. A revision is added when ``content_digest`` differs from the newest's, and only then.
-4. Parts are deleted only together, after their expiry and after their trace is published.
+4. Parts are deleted only together, and only after their trace is published (``bounds``).
 5. What exporters are to send goes into the outbox in the transaction that publishes it.
 6. What belongs to one run comes together by its clues (``runs``).
 """
@@ -20,20 +20,24 @@ import zstandard
 from processors.model.trace import AgentTrace
 from sidecar.errors import SidecarError
 from sidecar.store.envelope import Sealers
+from sidecar.store.sqlite.bounds import admitted, expire, prune, tally
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.outbox import put
-from sidecar.store.sqlite.runs import forget, published, remember, supersede, touched
+from sidecar.store.sqlite.runs import published, remember, supersede, touched
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.store.sqlite.writer import Writer
 from sidecar.store.traces import (
+    Bounds,
     CursorMove,
     CursorMoved,
     Digests,
     Due,
+    Expiry,
     Intake,
     OpenTrace,
     PartKind,
     Publication,
+    Retention,
     TraceQuery,
     TraceSummary,
     decode_trace,
@@ -135,9 +139,10 @@ class SqliteTraces:
 class SqliteOpenTraces(SqliteTraces):
     """The pipeline's side: takes in, tells what is due, publishes. One writer thread."""
 
-    def __init__(self, path: Path | str, *, sealers: Sealers) -> None:
+    def __init__(self, path: Path | str, *, sealers: Sealers, bounds: Bounds | None = None) -> None:
         migrate_traces(path)
         super().__init__(path)
+        self._bounds = bounds or Bounds()
         self._sealers = sealers
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._writer = Writer(open_database(path), self._path)
@@ -153,7 +158,8 @@ class SqliteOpenTraces(SqliteTraces):
         """
         with translating(self._path):
             rows = self._connection.execute(
-                "SELECT open_id, project, key, version, touched_ns FROM open_trace"
+                "SELECT open_id, project, key, version, touched_ns, lost, items, bytes"
+                " FROM open_trace"
                 " WHERE version > published_version"
                 " AND (touched_ns <= ? OR dirty_ns <= ? OR touched_ns > ?)"
                 " ORDER BY touched_ns LIMIT ?",
@@ -172,6 +178,7 @@ class SqliteOpenTraces(SqliteTraces):
                 version=row[3],
                 touched_ns=row[4],
                 bases=self._bases(row[0]),
+                lost=row[5] + self._bounds.over(row[6], row[7]),
             )
             for row in rows
         ]
@@ -186,17 +193,31 @@ class SqliteOpenTraces(SqliteTraces):
         return tuple((str(base), int(revision)) for base, revision in rows)
 
     def parts(self, opened: OpenTrace) -> list[tuple[PartKind, bytes]]:
-        """Kind and payload of all parts of an open trace, in order of intake. Raises SealBroken."""
+        """Kind and payload of the parts of an open trace, in order of intake. Raises SealBroken.
+
+        Of traces that were put together there may be more than one trace may have: no more than
+        that is read.
+        """
         with translating(self._path):
             rows = self._connection.execute(
-                "SELECT part.kind, run_key.key, sealed FROM part"
+                "SELECT part.kind, run_key.key, sealed, items, bytes FROM part"
                 " LEFT JOIN run_key ON run_key.project = ? AND run_key.key = part.key"
                 " AND run_key.open_id = part.open_id WHERE part.open_id = ? ORDER BY part_id",
                 (opened.project, opened.open_id),
             ).fetchall()
         open_sealed = self._sealers(opened.project).open
         found: list[tuple[PartKind, bytes]] = []
-        for kind, key, sealed in rows:  # a part of another trace has no key here: it does not open
+        room, room_bytes = self._bounds.trace_items_max, self._bounds.trace_bytes_max
+        for (
+            kind,
+            key,
+            sealed,
+            items,
+            size,
+        ) in rows:  # a part of another trace has no key here: it does not open
+            room, room_bytes = room - items, room_bytes - size
+            if found and kind == "telemetry" and min(room, room_bytes) < 0:
+                continue
             binding = _binding(opened.project, key or "", kind)
             found.append((kind, self._decompress(open_sealed(sealed, binding))))
         return found
@@ -206,8 +227,16 @@ class SqliteOpenTraces(SqliteTraces):
         return await self._writer.run(partial(self._publish, publications))
 
     async def expire(self, now_ns: int, limit: int) -> int:
-        """Forget the expired parts of up to ``limit`` published traces; the number of traces."""
-        return await self._writer.run(partial(_expire, now_ns, limit))
+        """Forget the telemetry of up to ``limit`` published traces; the number of traces.
+
+        It goes when it has expired, or when all that is held is too much: then the oldest.
+        """
+        expiry = Expiry(now_ns=now_ns, limit=limit, bounds=self._bounds)
+        return await self._writer.run(partial(expire, expiry))
+
+    async def prune(self, retention: Retention) -> int:
+        """Delete published revisions that are too old, some at a time; the number deleted."""
+        return await self._writer.run(partial(prune, retention))
 
     def facts_digest(self, project: str, trace_id: str) -> str | None:
         """``facts_digest`` of a trace's newest revision."""
@@ -244,15 +273,19 @@ class SqliteOpenTraces(SqliteTraces):
                     ),
                 ),
             )
+        tally(connection, intake.dropped)
         for part in intake.parts:
+            if not admitted(connection, part, self._bounds, intake.now_ns):
+                continue
             binding = _binding(part.project, part.key, part.kind)
             sealed = self._sealers(part.project).seal(
                 self._compressor.compress(part.payload), binding
             )
             open_id = touched(connection, part.project, part.key, part.expires_ns, intake.now_ns)
             connection.execute(
-                "INSERT INTO part (open_id, kind, sealed, key) VALUES (?, ?, ?, ?)",
-                (open_id, part.kind, sealed, part.key),
+                "INSERT INTO part (open_id, kind, sealed, key, items, bytes)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (open_id, part.kind, sealed, part.key, part.items, len(part.payload)),
             )
             remember(connection, open_id, part.clues, intake.now_ns)
         if intake.exports:
@@ -271,6 +304,9 @@ class SqliteOpenTraces(SqliteTraces):
             ).rowcount
             if not changed:
                 continue  # published already, by this version or a later one
+            if publication.fault is not None:
+                no_step = publication.fault == "no_step"
+                tally(connection, {"no_step" if no_step else "trace_fault": 1})
             revised = set()
             for trace, digests in zip(publication.traces, publication.digests, strict=True):
                 if self._revise(connection, trace, digests, publication.now_ns):
@@ -336,16 +372,6 @@ def _move(connection: sqlite3.Connection, move: CursorMove) -> None:
     ).rowcount
     if not moved:
         raise CursorMoved(f"cursor {move.name} no longer stands at {move.before}")
-
-
-def _expire(now_ns: int, limit: int, connection: sqlite3.Connection) -> int:
-    gone = connection.execute(
-        "SELECT open_id FROM open_trace WHERE expires_ns <= ? AND version = published_version"
-        " ORDER BY expires_ns LIMIT ?",
-        (now_ns, limit),
-    ).fetchall()
-    forget(connection, gone)
-    return len(gone)
 
 
 def _remember_sent(connection: sqlite3.Connection, open_id: int, digests: bytes) -> None:
