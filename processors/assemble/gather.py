@@ -150,7 +150,8 @@ def _merged(versions: list[Fragment]) -> Fragment:
 def _from_records(records: list[Fragment]) -> Fragment:
     """The span that the records speak of, as far as they tell."""
     first, last = records[0], records[-1]
-    reading = msgspec.structs.replace(first.reading, kind="model_call", attributes={})
+    kind = first.reading.kind or "model_call"
+    reading = msgspec.structs.replace(first.reading, kind=kind, attributes={})
     return msgspec.structs.replace(
         first, name="", end_ns=last.start_ns, reading=reading, source="log"
     )
@@ -191,6 +192,7 @@ def _with_records(fragment: Fragment, records: list[Fragment]) -> Fragment:
     whole = [record.reading for record in records if record.reading.model or record.reading.usage]
     if whole:
         shown, said = (), ()
+    fragment = _of_kind(fragment, records)
     on_tool = fragment.reading.kind == "tool_call"
     gathered = msgspec.structs.replace(
         records[0].reading,
@@ -204,6 +206,15 @@ def _with_records(fragment: Fragment, records: list[Fragment]) -> Fragment:
         own = msgspec.structs.replace(own, messages_in=None, messages_out=None)
     merged = union((own, *whole, gathered))
     return msgspec.structs.replace(fragment, reading=merged)
+
+
+def _of_kind(fragment: Fragment, records: list[Fragment]) -> Fragment:
+    """The fragment; one of unknown kind is what its records say that it is."""
+    told = next((record.reading.kind for record in records if record.reading.kind), None)
+    if told is None or (fragment.reading.kind, fragment.reading.subtype) != ("other", "unknown"):
+        return fragment
+    reading = msgspec.structs.replace(fragment.reading, kind=told, subtype=None)
+    return msgspec.structs.replace(fragment, reading=reading)
 
 
 def _source_kind(fragment: Fragment) -> SourceKind:

@@ -13,6 +13,7 @@ Rules
 Source: "Joining and merging" of docs/specs/trace.md.
 """
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable
 
@@ -203,17 +204,33 @@ def _by_key(
 
 
 def _without_handoffs(requests: list[Request], tree: Tree) -> Iterable[Request]:
-    """Requests that a handoff span carried out are no tool calls: each handoff takes one.
+    """Where handoffs have spans, requests for one are no tool calls, carried out or not.
 
     Nor is the tool by which a framework has the model say its final answer.
     """
-    handoffs = deque(node for node in _ordered(tree) if node.reading.kind == "handoff")
-    finals = [n for n in _ordered(tree) if n.reading.subtype == "final_answer"]
+    nodes = list(tree.nodes.values())
+    handed = [node for node in nodes if node.reading.kind == "handoff"]
+    agents = {str(node.reading.attributes.get("handoff.to")).lower() for node in handed}
+    agents |= {(n.reading.agent.name or "").lower() for n in nodes if n.reading.agent}
+    finals = any(node.reading.subtype == "final_answer" for node in nodes)
     for request in requests:
         name = (request.part.name or "").lower()
         if finals and name in ("final_answer", "finish"):
             continue
-        if handoffs and ("transfer" in name or "handoff" in name or "hand_off" in name):
-            handoffs.popleft()
+        if handed and _hands_over(name, request.arguments, agents):
             continue
         yield request
+
+
+def _hands_over(name: str, arguments: object, agents: set[str]) -> bool:
+    """Whether a call hands the run over: to an agent by name, or without any argument.
+
+    A transfer of anything else has arguments.
+    """
+    named = _HANDOFF.match(name)
+    if named is None:
+        return False
+    return name == "transfer_to_agent" or arguments in (None, {}, "") or named[1] in agents
+
+
+_HANDOFF = re.compile(r"(?:transfer|hand_?off|hand_?over|delegate)_?(?:back_)?(?:to_)?(.*)", re.S)

@@ -116,6 +116,7 @@ _AGGREGATES = {
 }
 _TOOL_TYPES = {"FunctionTool": "function"}
 _NOT_TOOLS = frozenset({"(merged tools)"})  # ADK sums up parallel calls in a span of its own
+_PLACEHOLDER = ("OpenAI Agent", "agent")  # what the openai-agents instrumentation puts everywhere
 _CLIENT = 3
 
 
@@ -196,7 +197,7 @@ def _kind_by_evidence(
     answered = first(attributes, (*FIELDS["usage.output"], *FIELDS["messages_out"]))
     if model and answered is not None and (client or attributes.get("gen_ai.response.id")):
         return "model_call", RANK_MODEL, None
-    if first_name(attributes, FIELDS["agent.name"]):
+    if _agent(attributes) is not None:
         return "agent", RANK_AGENT, None
     return None, RANK_NONE, None
 
@@ -207,6 +208,8 @@ def _agent(attributes: Mapping[str, Any]) -> Agent | None:
         id=first_name(attributes, FIELDS["agent.id"]),
         version=first_name(attributes, FIELDS["agent.version"]),
     )
+    if (found.name, found.id) == _PLACEHOLDER:
+        return None
     return found if found.name or found.id or found.version else None
 
 

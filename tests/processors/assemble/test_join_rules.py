@@ -238,3 +238,26 @@ def test_a_request_that_a_handoff_carried_out_is_no_tool_call():
     )
     assert not steps(trace, "tool_call")
     assert only(trace, "handoff").attributes["handoff.to"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "is_call"),
+    [
+        ("transfer_to_billing", {}, False),
+        ("transfer_to_research", {}, False),  # asked for beside, and ignored
+        ("transfer_to_agent", {"agent_name": "billing"}, False),
+        ("transfer_to_billing", {"reason": "money"}, False),
+        ("transfer_funds", {"amount": 5}, True),
+        ("transfer_to_account", {"amount": 5}, True),
+    ],
+)
+def test_only_a_request_that_hands_over_is_taken_by_a_handoff(name, arguments, is_call):
+    handoff = {"gen_ai.operation.name": "handoff", "gen_ai.handoff.to_agent": "billing"}
+    asks = call("call_abcdefghijkl", name, arguments)
+    trace = one(
+        agent(1, took=50),
+        chat(2, parent=1, said=[asked(asks)]),
+        span(3, "handoff", parent=1, at=5, attributes=handoff),
+        chat(4, parent=1, at=9, shown=[asked(asks), answer(asks["id"], "ok")]),
+    )
+    assert bool(steps(trace, "tool_call")) is is_call

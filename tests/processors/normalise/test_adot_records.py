@@ -82,3 +82,22 @@ def test_content_that_the_span_kept_wins():
 def test_a_span_whose_content_went_nowhere_says_absent():
     step = only(one(bare(1)), "model_call")
     assert step.content_state == {"messages_in": "absent", "messages_out": "absent"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_content_tells_what_a_span_without_words_or_no_span_at_all_was(there):
+    answered = {
+        "name": "find",
+        "type": "tool",
+        "content": "rain",
+        "tool_call_id": "tc_01",
+        "status": "success",
+    }
+    body = content(
+        [{"role": "user", "content": "{'id': 7}"}],
+        [{"role": "assistant", "content": json.dumps(answered)}],
+    )
+    items = (log(1, "x", body), *((span(1, "find"),) if there else ()))
+    found = only(one(*items), "tool_call").tool
+    assert (found.name, found.arguments, found.result) == ("find", {"id": 7}, "rain")
+    assert found.call_id == "tc_01"

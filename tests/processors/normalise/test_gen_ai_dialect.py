@@ -3,7 +3,21 @@
 import json
 
 import pytest
-from telemetry_rig import answer, asked, call, chat, event, log, one, only, span, text, tool
+from telemetry_rig import (
+    agent,
+    answer,
+    asked,
+    call,
+    chat,
+    event,
+    log,
+    one,
+    only,
+    span,
+    steps,
+    text,
+    tool,
+)
 
 CALL = call("call_0123456789ab", "look_up", {"id": 1})
 DETAILS = "gen_ai.client.inference.operation.details"
@@ -126,3 +140,15 @@ def answer_free_agent():
 
 def test_answer_builder_and_message_agree():
     assert answer("c", 1)["parts"][0]["response"] == 1
+
+
+def test_a_placeholder_for_every_agent_names_none():
+    shown = {"gen_ai.agent.name": "OpenAI Agent", "gen_ai.agent.id": "agent"}
+    turn = {"gen_ai.operation.name": "unknown", **shown}
+    trace = one(
+        agent(1, "clerk", took=20),
+        span(2, "unknown", parent=1, took=9, attributes=turn),
+        chat(3, parent=2, attributes=shown),
+    )
+    assert only(trace, "model_call").agent.name == "clerk"
+    assert len(steps(trace, "agent")) == 1
