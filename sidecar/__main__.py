@@ -17,6 +17,8 @@ def main() -> None:
 def _run() -> int:
     # Children are started by exec, never by a bare fork; gRPC's fork handlers would only talk.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    # What gRPC's core has to say (a busy port) reaches the user as our own error.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from sidecar.cli.root import root
 
     try:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import itertools
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -43,7 +44,7 @@ from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.registry import Registry
-from sidecar.identity.keys import authenticate, mint
+from sidecar.identity.keys import authenticate, mint, mint_dev
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
@@ -397,6 +398,12 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         keys = stack.enter_context(open_keys(loaded))
         ring = keyring(keys, master)
         check_keyring(ring, [project.name for project in config.projects], loaded)
+        dev_keys: dict[str, str] = {}
+        for project in config.projects:
+            if not dev:
+                _retire_dev_keys(keys, project.name, master)
+            elif not dev_keys:
+                dev_keys = _dev_keys(keys, project.name, master)
         keys.drop_retired_redaction_keys(clock.now_ns())
         who = partial(_authenticate, keys)
         journal = SqliteJournal(
@@ -447,7 +454,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             pids["export"] = await _start_export(stack, loaded, master, egress, own_ports)
         yield Serving(
             addresses=addresses,
-            keys=_dev_keys(keys, config.projects[0].name) if dev else {},
+            keys=dev_keys,
             data_folder=str(folder),
             pids=pids,
         )
@@ -686,16 +693,32 @@ def _check_dev(config: Config) -> None:
             )
 
 
-def _dev_keys(keys: SqliteKeys, project: str) -> dict[str, str]:
-    """An agent key and an approver key for this run; those of earlier --dev runs are revoked."""
-    for row in keys.list_keys(project):
-        if row.name.startswith("dev-") and row.revoked_at_ns is None:
-            revoke_key(keys, row.key_id)
+def _dev_keys(keys: SqliteKeys, project: str, master: bytes) -> dict[str, str]:
+    """An agent key and an approver key, the same at every start of one store under --dev."""
     kinds: tuple[KeyKind, ...] = ("agent", "approver")
-    # Names differ: keys of one name are one person's, and nobody approves their own agent's calls.
-    return {
-        kind: create_key(keys, kind=kind, project=project, name=f"dev-{kind}")[0] for kind in kinds
-    }
+    return {kind: _dev_key(keys, kind, project, master) for kind in kinds}
+
+
+def _dev_key(keys: SqliteKeys, kind: KeyKind, project: str, master: bytes) -> str:
+    for turn in itertools.count():
+        text, row = mint_dev(kind, project, master=master, turn=turn, now_ns=clock.now_ns())
+        found = keys.find_key(row.key_id)
+        if found is None:
+            keys.add_key(row)
+        if found is None or found.revoked_at_ns is None:
+            return text
+    raise AssertionError("unreachable: the turns never end")
+
+
+def _retire_dev_keys(keys: SqliteKeys, project: str, master: bytes) -> None:
+    """Without --dev its keys open nothing."""
+    kinds: tuple[KeyKind, ...] = ("agent", "approver")
+    for kind in kinds:
+        for turn in itertools.count():
+            _, row = mint_dev(kind, project, master=master, turn=turn, now_ns=clock.now_ns())
+            if keys.find_key(row.key_id) is None:
+                break
+            revoke_key(keys, row.key_id)
 
 
 def _resolved(loaded: Loaded, upstream: Upstream) -> Upstream:

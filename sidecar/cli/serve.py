@@ -26,7 +26,7 @@ def command(dev: bool, config: str | None, store: str | None, output: str) -> No
     \b
     Example:
       $ sidecar serve --dev
-      DEV LOGIN IS ON: keys below are valid until the next start; loopback only
+      DEV LOGIN IS ON: …
       receive.grpc    127.0.0.1:4317
       …
       ready
@@ -41,7 +41,7 @@ def _reporter(output: str) -> Callable[[app.Serving], None]:
         if output == "json":
             click.echo(json.dumps(msgspec.to_builtins(serving)))
         if serving.keys:
-            talk("DEV LOGIN IS ON: keys below are valid until the next start; loopback only")
+            talk("DEV LOGIN IS ON: these keys work while this store is served with --dev")
         for name, address in serving.addresses.items():
             talk(f"{name:<15} {address}")
         for kind, key in serving.keys.items() if output != "json" else ():

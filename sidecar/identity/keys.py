@@ -80,6 +80,23 @@ def authenticate(header: str | None, keys: KeyStore) -> Principal:
     return Principal(id=f"key:{row.key_id}", kind=row.kind, project=row.project, name=row.name)
 
 
+def mint_dev(
+    kind: KeyKind, project: str, *, master: bytes, turn: int, now_ns: int
+) -> tuple[str, StoredKey]:
+    """The key that ``--dev`` gives at every start of one store: derived, so that a restart keeps
+    the principal and with it its idempotency keys. ``turn`` counts those that were revoked."""
+
+    def derive(what: str) -> bytes:
+        said = f"dev-key/1\n{what}\n{kind}\n{project}\n{turn}"
+        return hmac.new(master, said.encode(), hashlib.sha256).digest()
+
+    # Names differ: keys of one name are one person's, and nobody approves their own agent's calls.
+    name, id_bytes = f"dev-{kind}", derive("id")[:8]
+    return mint(
+        kind, project, name, id_bytes=id_bytes, secret_bytes=derive("secret"), now_ns=now_ns
+    )
+
+
 class EpisodeClaims(Struct, frozen=True, kw_only=True):
     """What an episode token says."""
 

@@ -83,7 +83,8 @@ class GrpcReceiver:
         try:
             self.port = server.add_insecure_port(self._config.grpc)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._config.grpc}: {error}") from error
+            # gRPC tells of the cause in its own long words; the caller names address and key.
+            raise OSError(errno.EADDRINUSE, "the address is taken or not ours") from error
         await server.start()
         self._server = server
 

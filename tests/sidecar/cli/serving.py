@@ -23,12 +23,16 @@ def clean_environment():
 
 
 @contextmanager
-def serving(folder, config=EPHEMERAL, *arguments):
+def serving(folder, config=EPHEMERAL, *arguments, dev=True):
     """Yields the process and what it told once it was ready."""
     (folder / "sidecar.yaml").write_text(config)
     errors = (folder / "stderr.txt").open("w")
     process = subprocess.Popen(
-        [sys.executable, "-m", "sidecar", "serve", "--dev", "--output", "json", *arguments],
+        [
+            *(sys.executable, "-m", "sidecar", "serve", "--output", "json"),
+            *(["--dev"] if dev else []),
+            *arguments,
+        ],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=errors,

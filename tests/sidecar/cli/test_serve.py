@@ -102,12 +102,21 @@ def test_the_listeners_ask_for_keys_and_health_does_not(tmp_path):
             assert status("GET", metrics + path) == 200
 
 
-def test_dev_keys_of_an_earlier_start_are_revoked(tmp_path):
+def test_dev_keys_stay_the_same_over_restarts_and_end_with_dev(tmp_path):
     with serving(tmp_path) as (_, told):
-        first = told["keys"]["agent"]
+        first = told["keys"]
     with serving(tmp_path) as (_, told):
+        assert told["keys"] == first
         url = f"http://{told['addresses']['receive.http']}/v1/traces"
-        assert post_json(url, first) == 401
+        assert post_json(url, first["agent"]) == 200
+    config = EPHEMERAL + "seal: {key_file: sidecar-data.seal-key}\n"
+    with serving(tmp_path, config, dev=False) as (_, told):
+        assert told["keys"] == {}
+        url = f"http://{told['addresses']['receive.http']}/v1/traces"
+        assert post_json(url, first["agent"]) == 401
+    with serving(tmp_path) as (_, told):
+        assert set(told["keys"]) == set(first)
+        assert not set(told["keys"].values()) & set(first.values())
 
 
 def test_sigterm_ends_the_whole_tree(tmp_path):
