@@ -10,6 +10,7 @@ Rules
 Source: OpenTelemetry protocol specification, "OTLP/gRPC".
 """
 
+import errno
 from collections.abc import Awaitable, Callable
 
 import grpc
