@@ -3,7 +3,8 @@
 Rules
 1. A span, and a log record inside a trace, belong to their trace id.
 2. A log record outside any trace belongs to its service's conversation or session, where it names
-   one; else to its service: what comes together in time is assembled together.
+   one; else to its service. What tells of no agent's steps lies together by the minute it is of,
+   so that a service's ordinary log is no trace that grows for ever.
 3. A key that is no trace id starts with ``log:``, so that the two never meet. The rest is a digest:
    keys are stored as they are, and names of services and conversations are not redacted yet.
 """
@@ -12,7 +13,9 @@ import hashlib
 from typing import Any
 
 from processors.model.span import Batch, LogRecord, Span
+from processors.normalise.detect import normalise
 
+_TOGETHER_NS = 60_000_000_000
 _CONVERSATIONS = (
     "gen_ai.conversation.id",
     "session.id",
@@ -44,7 +47,16 @@ def _key(record: LogRecord) -> str:
         conversation = _text(record.attributes.get(name)) or _text(record.resource.get(name))
         if conversation:
             return _named(service, conversation)
-    return _named(service) if service else "log:"
+    whole = _named(service) if service else "log:"
+    return whole if _tells(record) else f"{whole}:{record.time_ns // _TOGETHER_NS}"
+
+
+def _tells(record: LogRecord) -> bool:
+    """Whether the record alone tells of an agent's steps."""
+    try:
+        return bool(normalise(Batch(logs=(record,))))
+    except Exception:
+        return True  # whatever it is, the assembly meets it too and reports it
 
 
 def _named(*names: str) -> str:

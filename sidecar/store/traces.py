@@ -66,7 +66,7 @@ class Quarantined(Struct, frozen=True, kw_only=True):
 class Bounds(Struct, frozen=True, kw_only=True):
     """How much is kept at once: of one open trace, and of all telemetry from which traces come.
 
-    An item is a span, a log record or a receipt; the bytes of a trace are unpacked, those held are
+    An item is a span or a log record; the bytes of a trace are unpacked, those held are
     as they lie on the disk.
     """
 

@@ -50,6 +50,11 @@ def admitted(connection: sqlite3.Connection, part: Part, bounds: Bounds, now_ns:
     return False
 
 
+def room_taken(part: Part) -> tuple[int, int]:
+    """Items and bytes that a part takes of its trace's room."""
+    return (part.items, len(part.payload)) if part.kind == "telemetry" else (0, 0)
+
+
 def tally(connection: sqlite3.Connection, dropped: Mapping[str, int]) -> None:
     """Add to what was dropped, by reason."""
     connection.executemany(

@@ -20,7 +20,7 @@ import zstandard
 from processors.model.trace import AgentTrace
 from sidecar.errors import SidecarError
 from sidecar.store.envelope import Sealers
-from sidecar.store.sqlite.bounds import admitted, expire, prune, tally
+from sidecar.store.sqlite.bounds import admitted, expire, prune, room_taken, tally
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.outbox import put
 from sidecar.store.sqlite.runs import published, remember, supersede, touched
@@ -285,7 +285,7 @@ class SqliteOpenTraces(SqliteTraces):
             connection.execute(
                 "INSERT INTO part (open_id, kind, sealed, key, items, bytes)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (open_id, part.kind, sealed, part.key, part.items, len(part.payload)),
+                (open_id, part.kind, sealed, part.key, *room_taken(part)),
             )
             remember(connection, open_id, part.clues, intake.now_ns)
         if intake.exports:

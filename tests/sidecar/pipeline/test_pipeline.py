@@ -276,7 +276,7 @@ def test_telemetry_of_no_agent_is_marked_and_not_tried_again(ingest):
     body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]}
     ingest.send(json.dumps(body).encode(), signal="logs", encoding="json")
     ingest.settle(lambda: faults(ingest))
-    assert faults(ingest) == [("log:", "no_step")]
+    assert faults(ingest) == [("log::0", "no_step")]
     assert not rows(ingest, UNPUBLISHED)
 
 
