@@ -43,7 +43,7 @@ from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
-from sidecar.gateway.registry import Registry
+from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.identity.keys import authenticate, mint, mint_dev
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.driver import Ports as PipelinePorts
@@ -78,10 +78,16 @@ from sidecar.telemetry import MetricsServer, cannot_listen, log
 _VET_NS = 2 * 10**9
 
 
-def load_config(file: str | None, store: str | None, **overrides: object) -> Loaded:
-    """The configuration with ``--config`` and ``--store`` applied. Raises SidecarError."""
+def load_config(
+    file: str | None, store: str | None, *, thorough: bool = False, **overrides: object
+) -> Loaded:
+    """The configuration with ``--config`` and ``--store`` applied. Raises SidecarError.
+
+    ``thorough`` also reads schemas and compiles expressions, as a server must before it starts.
+    """
     flags = {name.replace("__", "."): value for name, value in overrides.items()}
-    return load(file, overrides={"store.url": store, **flags})
+    also = costly_problems if thorough else (lambda _: [])
+    return load(file, overrides={"store.url": store, **flags}, also=also)
 
 
 @contextmanager
@@ -569,11 +575,32 @@ def open_probes(loaded: Loaded) -> tuple[LoadedProbe, ...]:
     try:
         return load_probes(loaded.config.probes)
     except Problem as problem:
-        raise SidecarError(
-            f"a probe cannot be used: {problem.text}",
-            where=f"{loaded.file}: {problem.path}",
-            do="Correct it and start again.",
-        ) from None
+        raise SidecarError(f"a probe cannot be used: {problem}", where=loaded.file or "") from None
+
+
+def costly_problems(loaded: Loaded) -> list[Problem]:
+    """What is wrong with schemas, costs, recipes and probes: found by reading and compiling."""
+    found: list[Problem] = []
+    schemas: dict[str, Any] = {}
+    for index, tool in enumerate(loaded.config.gateway.tools):
+        name = tool.arguments.schema
+        if name and name not in schemas:
+            try:
+                schemas[name] = _read_schema(loaded, name)
+            except SidecarError as error:
+                schemas[name] = True  # told once, here; any value fits this schema
+                found.append(
+                    Problem(f"gateway.tools.{index}.arguments.schema", f"{error.what}: {name}")
+                )
+    found += compiled_tools(loaded.config.gateway.tools, schemas)[1]
+    for index, probe in enumerate(loaded.config.probes):
+        try:
+            load_probes((probe,))
+        except Problem as problem:
+            found.append(
+                Problem(problem.path.replace("probes.0", f"probes.{index}", 1), problem.text)
+            )
+    return found
 
 
 def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:

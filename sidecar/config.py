@@ -11,7 +11,7 @@ Rules
 import ipaddress
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ from sidecar.receive.config import Config as Receive
 DEFAULT_FILE = "sidecar.yaml"
 ENVIRONMENT_PREFIX = "SIDECAR_"
 ENVIRONMENT_STORE = "SIDECAR_STORE_URL"
+# Parts that others refer to: while they have not their shape, references cannot be judged.
+_REFERRED = frozenset({"gateway", "receive", "control", "metrics"})
 # Set by us for agents (interfaces.md); not configuration, and harmless when inherited.
 ENVIRONMENT_KNOWN = frozenset({"SIDECAR_GATEWAY_URL", "SIDECAR_AGENT_KEY"})
 
@@ -187,8 +189,12 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    also: Callable[[Loaded], list[Problem]] = lambda _: [],
 ) -> Loaded:
-    """Read, merge, check; ``overrides`` maps dotted paths to flags. Raises SidecarError."""
+    """Read, merge, check; ``overrides`` maps dotted paths to flags. Raises SidecarError.
+
+    ``also`` finds what costs more to check than every command should pay.
+    """
     environ = os.environ if environ is None else environ
     path = Path(file) if file else Path(DEFAULT_FILE)
     document = Document(name=str(path), value={}, lines={})
@@ -202,20 +208,33 @@ def load(
     for dotted, value in (overrides or {}).items():
         if value is not None:
             _put(tree, dotted, value)
-    problems += list(shape_problems(type_info(Config), tree, ""))
-    if not problems:
-        config = msgspec.convert(tree, Config)
-        problems = config.problems()
-        if not problems:
-            named_here = ENVIRONMENT_STORE in environ or (overrides or {}).get("store.url")
-            start = Path() if named_here else path.parent
-            return Loaded(
-                config=config,
-                folder=str(path.parent),
-                file=used,
-                store_folder=str(start / config.store.url.removeprefix("sqlite:///")),
-            )
-    raise SidecarError(_report(problems, document, used), do="Correct it and start again.")
+    shape = list(shape_problems(type_info(Config), tree, ""))
+    unshaped = {problem.path.partition(".")[0] for problem in shape}
+    config = msgspec.convert({k: v for k, v in tree.items() if k not in unshaped}, Config)
+    named_here = ENVIRONMENT_STORE in environ or (overrides or {}).get("store.url")
+    loaded = Loaded(
+        config=config,
+        folder=str(path.parent),
+        file=used,
+        store_folder=str(
+            (Path() if named_here else path.parent) / config.store.url.removeprefix("sqlite:///")
+        ),
+    )
+    problems += [*shape, *_meant([*config.problems(), *also(loaded)], unshaped)]
+    if problems:
+        raise SidecarError(_report(problems, document, used), do="Correct it and start again.")
+    return loaded
+
+
+def _meant(problems: list[Problem], unshaped: set[str]) -> Iterator[Problem]:
+    """The problems of values that do not only follow from a part that has not its shape."""
+    follow = {"probes", "export"} if unshaped & _REFERRED else set()
+    seen = set()
+    for problem in problems:
+        part = problem.path.partition(".")[0]
+        if part not in unshaped | follow and (problem.path, problem.text) not in seen:
+            seen.add((problem.path, problem.text))
+            yield problem
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -326,7 +345,7 @@ def _below(prefix: str, problems: list[Problem]) -> list[Problem]:
 
 def _report(problems: list[Problem], document: Document, file: str | None) -> str:
     texts = []
-    for problem in problems:
+    for problem in sorted(problems, key=lambda each: document.line(each.path) or 0):
         line = document.line(problem.path)
         where = f"{file}:{line}: " if file and line and not problem.path.startswith("$") else ""
         texts.append(f"{where}{problem.path or 'the file'} {problem.text}")

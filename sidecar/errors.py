@@ -38,6 +38,8 @@ class SidecarError(Exception):
         if self.where:
             parts.append(f"at {self.where}")
         line = " ".join(parts)
+        if "\n" in self.what:
+            return f"{line.rstrip()}\n{self.do}".rstrip()
         return f"{line}. {self.do}" if self.do else line
 
 

@@ -32,7 +32,7 @@ def command(dev: bool, config: str | None, store: str | None, output: str) -> No
       ready
     """
     configure_logging()
-    loaded = app.load_config(config, store)
+    loaded = app.load_config(config, store, thorough=True)
     app.run_server(loaded, dev=dev, ready=_reporter(output))
 
 

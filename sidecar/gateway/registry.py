@@ -29,6 +29,7 @@ _PARAMETER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
 _METHOD = re.compile(r"[A-Z]+\Z")
 _COST_VARIABLES = frozenset({"arguments"})
 _DONE_VARIABLES = frozenset({"response", "idempotency_key"})
+_SETTLE_LEAST_NS = 60_000_000_000
 
 
 class CostModel(Struct, frozen=True, kw_only=True):
@@ -49,6 +50,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     tool_digest: str
     timeout_ns: int
     key_retention_ns: int
+    settle_ns: int
 
     @property
     def name(self) -> str:
@@ -61,6 +63,18 @@ class Matched(Struct, frozen=True, kw_only=True):
 
     tool: RegisteredTool
     path_arguments: dict[str, str]
+
+
+def compiled_tools(
+    tools: Sequence[Tool], schemas: Mapping[str, Any]
+) -> tuple[list[RegisteredTool], list[Problem]]:
+    """The tools that compile, and what is wrong with the others, dotted from the root."""
+    problems: list[Problem] = []
+    compiled = [
+        _compile(tool, f"gateway.tools.{index}", schemas, problems)
+        for index, tool in enumerate(tools)
+    ]
+    return compiled, [*problems, *_ambiguities(compiled)]
 
 
 class Registry:
@@ -83,12 +97,7 @@ class Registry:
 
         Raises SidecarError naming every problem.
         """
-        problems: list[Problem] = []
-        compiled = [
-            _compile(tool, f"gateway.tools.{index}", schemas, problems)
-            for index, tool in enumerate(tools)
-        ]
-        problems += _ambiguities(compiled)
+        compiled, problems = compiled_tools(tools, schemas)
         if problems:
             raise SidecarError(
                 "the tool registry cannot be used: " + "; ".join(str(each) for each in problems),
@@ -165,7 +174,14 @@ def _compile(
         tool_digest=_digest(tool, schema, where, problems),
         timeout_ns=duration_ns(tool.timeout),
         key_retention_ns=duration_ns(tool.idempotency.retention),
+        settle_ns=_settle_ns(tool),
     )
+
+
+def _settle_ns(tool: Tool) -> int:
+    if tool.reconcile is not None and tool.reconcile.settle:
+        return duration_ns(tool.reconcile.settle)
+    return max(2 * duration_ns(tool.timeout), _SETTLE_LEAST_NS)
 
 
 def _digest(tool: Tool, schema: Any, where: str, problems: list[Problem]) -> str:

@@ -85,6 +85,29 @@ def test_values_are_checked_once_the_shape_holds(tmp_path):
         assert part in text
 
 
+def test_a_misspelt_key_hides_no_other_problem(tmp_path):
+    text = refused(
+        tmp_path,
+        "stroe: {url: x}\n"
+        "assemble: {idle: banana}\n"
+        "gateway:\n"
+        "  tools:\n"
+        "    - {name: t, upstream: nowhere, match: {method: GET, path: /x}}\n",
+    )
+    assert "3 problems" in text
+    lines = [int(line.split(":")[1]) for line in text.splitlines() if "sidecar.yaml:" in line]
+    assert lines == [1, 2, 5]
+
+
+def test_what_only_follows_from_a_broken_part_is_not_told(tmp_path):
+    text = refused(
+        tmp_path,
+        "gateway: {listn: x, upstreams: [{name: shop, url: 'http://shop'}]}\n"
+        "probes: [{name: p, when: 'true', http: {upstream: shop, get: /x}, expect: 'true'}]\n",
+    )
+    assert "a problem" in text and "gateway.listn" in text
+
+
 def test_off_is_text_in_yaml(tmp_path):
     file = write(tmp_path, "projects: [{name: p, content: {capture: off}}]\n")
     assert load(file, environ={}).config.project("p").content.capture == "off"

@@ -181,6 +181,25 @@ def test_a_missing_or_broken_policy_bundle_stops_the_start(tmp_path):
     assert "a.rego" in text
 
 
+def test_everything_wrong_with_a_configuration_is_told_at_once_with_its_line(tmp_path):
+    tool = "match: {method: GET, path: /x}, upstream: shop"
+    text = fails(
+        tmp_path,
+        "assemble: {idle: soon}\n"
+        "gateway:\n"
+        "  upstreams: [{name: shop, url: 'http://127.0.0.1:9'}]\n"
+        "  tools:\n"
+        f"    - {{name: a, {tool}, arguments: {{schema: missing.json}}}}\n"
+        f"    - {{name: b, {tool.replace('/x', '/y')}, cost: {{amount: 'arguments.('}}}}\n"
+        "probes:\n"
+        "  - {name: p, when: 'step.(', http: {upstream: shop, get: /x}, expect: 'true'}\n",
+        "--dev",
+    )
+    assert "4 problems" in text
+    for line, part in ((1, "idle"), (5, "missing.json"), (6, "cost"), (8, "probes.0.when")):
+        assert any(f"sidecar.yaml:{line}:" in each and part in each for each in text.splitlines())
+
+
 def test_a_seal_key_inside_the_data_folder_is_refused(tmp_path):
     text = fails(tmp_path, EPHEMERAL + "seal: {key_file: sidecar-data/key}\n", "--dev")
     assert "inside the data folder" in text
