@@ -57,7 +57,8 @@ def test_every_problem_is_reported_with_its_line(tmp_path):
         "sidecar.yaml:4: gateway.listn is unknown",
         "sidecar.yaml:6: gateway.tools.0.class must be one of",
         "sidecar.yaml:7: metrics.listen must be text",
-        "4 problems",
+        "sidecar.yaml:2: assemble.idle",
+        "5 problems",
     ):
         assert part in text
 
