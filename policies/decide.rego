@@ -2,7 +2,8 @@
 # title: The two entry points
 # description: |
 #   `decide` judges one call; `list` says whether a principal may see a tool. The input is schema/input.json.
-#   A rule of yours joins one of the sets below; the strictest word wins.
+#   A rule of yours joins one of the sets below; the strictest word wins. Write your package in one file: one
+#   that is spread over several is refused, since the engine would lose rules of it.
 package agenttwin.v1
 
 import data.agenttwin.approvals

@@ -13,12 +13,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from sidecar.gateway.policy.bundle import Bundle
-from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, RULE, TREE
+from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, ORDERS, RULE, TREE
 
 START_SECONDS = 15.0
 FRAME_BYTES_MAX = 64 * 1024**2
@@ -49,7 +49,10 @@ class Child(asyncio.Protocol):
     @classmethod
     async def start(cls) -> "Child":
         """A child that has loaded nothing yet."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:  # no descriptor is left: a moment later one may be
+            raise ChildFailed(f"the policy engine cannot be started: {error}") from error
         child = cls()
         try:
             ours.setblocking(False)
@@ -99,6 +102,22 @@ class Child(asyncio.Protocol):
         """The syntax trees of the loaded modules. Raises ChildFailed."""
         trees: list[dict[str, Any]] = json.loads(await self._converse(TREE, b""))
         return trees
+
+    async def differing(
+        self, bundle: Bundle, orders: Sequence[Sequence[str]], documents: Sequence[bytes]
+    ) -> str | None:
+        """A document on which orders of the bundle's modules decide differently; None: all agree.
+
+        Raises ChildFailed.
+        """
+        asked = {
+            "modules": [[module.path, module.text] for module in bundle.modules],
+            "data": bundle.data,
+            "orders": orders,
+            "documents": [document.decode() for document in documents],
+        }
+        found = await self._converse(ORDERS, json.dumps(asked).encode())
+        return None if found == b"null" else found.decode()
 
     async def evaluate(self, rule: str) -> bytes:
         """The JSON text of one rule's value with an empty input. Raises ChildFailed."""

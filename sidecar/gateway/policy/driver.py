@@ -5,17 +5,23 @@
 2. A test is a rule ``test_…`` of any module; it passes where it is true, and fails where it is
    anything else, undefined and error included. Linting leaves test modules out: they may mock with
    ``with``.
+3. The engine gets modules in the order of their dependencies, tests last. A bundle that decides
+   otherwise in another order, on documents made of its own words, is refused.
 """
 
 import asyncio
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.lint import Finding, lint
+from sidecar.gateway.policy.order import dependency_order, other_orders
+from sidecar.gateway.policy.probe import probes, words
 from sidecar.gateway.policy.rego import RegoModule, read_module
 
 TEST_SECONDS = 5.0
@@ -31,15 +37,27 @@ class RuleTest(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-async def inspect(bundle: Bundle) -> tuple[Child, tuple[Finding, ...]]:
-    """A child with the bundle loaded, and the bundle's lint findings. Raises SidecarError."""
+class Inspected(Struct, frozen=True):
+    """A child that has parsed the bundle, the bundle in its order, and what is wrong with it."""
+
+    child: Child
+    bundle: Bundle
+    findings: tuple[Finding, ...]
+
+
+async def inspect(bundle: Bundle) -> Inspected:
+    """Parse, order and lint a bundle, and try it in other orders. Raises SidecarError."""
     try:
         child = await Child.start()
     except ChildFailed as error:
         raise unusable(str(error)) from error
     try:
         await child.load(bundle, warm=False)
-        return child, lint([m for m in await _modules(child) if not m.file.endswith(TEST_SUFFIX)])
+        trees = [tree for tree in await child.trees() if not _is_test(tree["source"]["file"])]
+        modules = [read_module(tree) for tree in trees]
+        ordered = _in_order(bundle, modules)
+        findings = lint(modules) or await _order_findings(child, ordered, trees)
+        return Inspected(child, ordered, findings)
     except BaseException as error:
         await _end(child)
         if isinstance(error, ChildFailed):
@@ -49,16 +67,18 @@ async def inspect(bundle: Bundle) -> tuple[Child, tuple[Finding, ...]]:
 
 async def check_bundle(bundle: Bundle) -> tuple[Finding, ...]:
     """What is wrong with a bundle that parses. Raises SidecarError where it does not."""
-    child, findings = await inspect(bundle)
-    await _end(child)
-    return findings
+    inspected = await inspect(bundle)
+    await _end(inspected.child)
+    return inspected.findings
 
 
 async def run_tests(bundle: Bundle) -> tuple[RuleTest, ...]:
     """The results of all test rules, in order. Raises SidecarError where they do not parse."""
-    child, _ = await inspect(bundle)
+    inspected = await inspect(bundle)
+    child, bundle = inspected.child, inspected.bundle
     results: list[RuleTest] = []
     try:
+        await child.load(bundle, warm=False)
         names = {
             (rule.file, ".".join(rule.path))
             for module in await _modules(child)
@@ -81,6 +101,33 @@ def unusable(why: str) -> SidecarError:
         where="policy.bundle",
         do="Correct the policy; `sidecar policy check DIR` shows the same.",
     )
+
+
+def _is_test(file: str) -> bool:
+    return file.endswith(TEST_SUFFIX)
+
+
+def _in_order(bundle: Bundle, modules: Sequence[RegoModule]) -> Bundle:
+    places = {file: place for place, file in enumerate(dependency_order(modules))}
+    last = len(places)
+    ordered = sorted(bundle.modules, key=lambda each: (places.get(each.path, last), each.path))
+    return replace(bundle, modules=tuple(ordered))
+
+
+async def _order_findings(
+    child: Child, bundle: Bundle, trees: Sequence[dict[str, Any]]
+) -> tuple[Finding, ...]:
+    """A finding where the engine's decisions follow the order of the modules."""
+    ordered = [module.path for module in bundle.modules if not _is_test(module.path)]
+    others = other_orders(ordered)
+    if not others:
+        return ()
+    documents = probes(words(trees, bundle.data))
+    found = await child.differing(bundle, [ordered, *others], documents)
+    if found is None:
+        return ()
+    text = f"decisions differ with the order of the files, as on {found[:300]}"
+    return (Finding(ordered[0], 1, "order", text),)
 
 
 async def _modules(child: Child) -> list[RegoModule]:

@@ -12,7 +12,8 @@ end.
 5. `not` stands over a reference, or over local variables: engines differ on `not f(x)` and `not x
    in y` where `x` is undefined (OPA has no answer then, the embedded engine says true). Name a
    helper rule.
-6. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
+6. One package is one module: the embedded engine loses rules of one that is spread (``order``).
+7. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import re2
 from msgspec import Struct
 
 from sidecar.gateway.policy.bundle import ENTRYPOINTS
+from sidecar.gateway.policy.order import spread
 from sidecar.gateway.policy.rego import Call, Path, RegoModule, Rule, walk
 
 PATTERN_CHARS_MAX = 500
@@ -80,6 +82,7 @@ def lint(modules: Sequence[RegoModule]) -> tuple[Finding, ...]:
     ]
     found += _recursion_findings(rules)
     found += _entry_findings(modules, paths)
+    found += [Finding(file, line, "spread", text) for file, line, text in spread(modules)]
     return tuple(sorted(set(found), key=lambda each: (each.file, each.line, each.text)))
 
 

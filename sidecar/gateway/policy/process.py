@@ -11,8 +11,8 @@ script.
 4. Input is JSON text only: the engine crashes on deep Python objects, and refuses deep JSON.
 
 Frames: length of what follows (u32), request id (u64), kind (u8), payload. Kinds to the child: 0
-load, 1 decide, 2 list, 3 tree, 4 the value of a rule; from it: 0 answer, 1 error, 2 error and the
-end of the process.
+load, 1 decide, 2 list, 3 tree, 4 the value of a rule, 5 whether other orders of the modules decide
+otherwise; from it: 0 answer, 1 error, 2 error and the end of the process.
 """
 
 import contextlib
@@ -25,12 +25,14 @@ import signal
 import socket
 import struct
 import sys
+import time
 from typing import Any
 
 HEAD = struct.Struct(">IQB")
-LOAD, DECIDE, LIST, TREE, RULE = 0, 1, 2, 3, 4
+LOAD, DECIDE, LIST, TREE, RULE, ORDERS = 0, 1, 2, 3, 4, 5
 ANSWER, ERROR, LAST = 0, 1, 2
 RULES = {DECIDE: "data.agenttwin.v1.decide", LIST: "data.agenttwin.v1.list"}
+ORDERS_SECONDS = 5.0  # what is not tried by then is not tried
 ADDRESS_SPACE_BYTES = 4 * 1024**3  # the wheel alone reserves 1 GiB
 _PR_SET_PDEATHSIG = 1
 
@@ -50,6 +52,8 @@ def main(descriptor: int, parent: int) -> None:
         try:
             if kind == LOAD:
                 engine = _load(payload)
+            elif kind == ORDERS:
+                answer = _differing(payload)
             else:
                 answer = _evaluate(engine, kind, payload)
         except BaseException as error:
@@ -65,10 +69,7 @@ def _load(payload: bytes) -> Any:
     import regorus  # here, so that the parent can read the constants without loading the engine
 
     bundle = json.loads(payload)
-    engine = regorus.Engine()
-    for path, text in bundle["modules"]:
-        engine.add_policy(path, text)
-    engine.add_data_json(json.dumps(bundle["data"]))
+    engine = _engine(regorus, bundle["modules"], bundle["data"])
     if bundle["warm"]:
         engine.set_input_json("{}")
         for rule in RULES.values():
@@ -77,6 +78,42 @@ def _load(payload: bytes) -> Any:
             ):  # the first evaluation compiles; its answer is unused
                 engine.eval_rule_as_json(rule)
     return engine
+
+
+def _engine(regorus: Any, modules: list[list[str]], data: Any) -> Any:
+    engine = regorus.Engine()
+    for path, text in modules:
+        engine.add_policy(path, text)
+    engine.add_data_json(json.dumps(data))
+    return engine
+
+
+def _differing(payload: bytes) -> bytes:
+    """The first document on which the orders do not all decide the same, as JSON; else null."""
+    import regorus
+
+    asked = json.loads(payload)
+    texts = dict(asked["modules"])
+    engines = [
+        _engine(regorus, [[path, texts[path]] for path in order], asked["data"])
+        for order in asked["orders"]
+    ]
+    ends = time.monotonic() + ORDERS_SECONDS
+    for document in asked["documents"]:
+        for rule in RULES.values():
+            if len({_told(engine, rule, document) for engine in engines}) > 1:
+                return bytes(document, "utf-8")
+        if time.monotonic() > ends:
+            break
+    return b"null"
+
+
+def _told(engine: Any, rule: str, document: str) -> str:
+    engine.set_input_json(document)
+    try:
+        return str(engine.eval_rule_as_json(rule))
+    except RuntimeError:
+        return "error"
 
 
 def _evaluate(engine: Any, kind: int, payload: bytes) -> bytes:

@@ -28,10 +28,11 @@ from sidecar.gateway.policy.driver import inspect, unusable
 from sidecar.gateway.policy.files import check_engine
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST
 from sidecar.gateway.policy.result import PolicyAnswer, denied, read_answer
-from sidecar.telemetry import CHILD_RESTARTS
+from sidecar.telemetry import CHILD_RESTARTS, log
 
 QUEUE_MAX = 1024
 _BACKOFF_SECONDS = (0.05, 0.2, 1.0, 5.0)
+_log = log("policy")
 _UNDEFINED = b'"<undefined>"'
 
 
@@ -69,6 +70,11 @@ class PolicyWorker:
         return self._bundle.revision
 
     @property
+    def answering(self) -> bool:
+        """Whether a child is there to decide."""
+        return self._active is not None and not self._active.lost
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """The process ids of the deciding child and the spare, as far as they run."""
         return tuple(child.pid for child in (self._active, self._spare) if child is not None)
@@ -76,11 +82,13 @@ class PolicyWorker:
     async def start(self) -> None:
         """Check the engine, lint the bundle, start both children. Raises SidecarError."""
         self._engine = check_engine()
-        child, findings = await inspect(self._bundle)
-        if findings:
+        inspected = await inspect(self._bundle)
+        child, self._bundle = inspected.child, inspected.bundle
+        if inspected.findings:
             child.kill()
             await child.ended()
-            raise unusable("\n  ".join(["it breaks these rules:", *map(str, findings)]))
+            rules = map(str, inspected.findings)
+            raise unusable("\n  ".join(["it breaks these rules:", *rules]))
         try:
             await child.load(self._bundle, warm=True)
             self._adopt(child)
@@ -223,7 +231,8 @@ class PolicyWorker:
                 try:
                     self._place(await self._start_child())
                     failures = 0
-                except ChildFailed:
+                except Exception as error:  # whatever it is: without an engine nothing is decided
+                    _log.error("policy_engine_not_started", fault=error)
                     await asyncio.sleep(_BACKOFF_SECONDS[min(failures, 3)])
                     failures += 1
         finally:
