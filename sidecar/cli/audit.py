@@ -18,9 +18,9 @@ import click
 from sidecar import app
 from sidecar.cli.options import common, emit
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gateway.audit import Verified, verify
+from sidecar.gateway.audit import Verified, missing, verify
 from sidecar.gateway.signing import key_id
-from sidecar.store.ledger import AuditEntry
+from sidecar.store.ledger import AuditEntry, CallQuery
 from sidecar.store.ports import AuditTrail
 
 _PAGE = 1000
@@ -49,7 +49,8 @@ def verify_(pinned: Path | None, config: str | None, store: str | None, output: 
     """Check every hash, signature and place of the chain against its signed head."""
     with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
         keys = _pinned(pinned) if pinned else ledger.public_keys()
-        found = verify(_entries(ledger), ledger.audit_head(), keys)
+        head, calls = ledger.audit_head(), bool(ledger.list_calls(CallQuery(limit=1)))
+        found = missing(verify(_entries(ledger), head, keys), head, calls=calls)
     emit(_shown(found, keys), output, lambda: _text(found))
     if found.fault is not None:
         click.get_current_context().exit(int(ExitCode.FAILED))

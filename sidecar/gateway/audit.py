@@ -51,6 +51,14 @@ def verify(
     return Verified(entries=seq, hash=prev, fault=_head_fault(seq, at_head, head, keys))
 
 
+def missing(verified: Verified, head: AuditHead | None, *, calls: bool) -> Verified:
+    """A chain with nothing in it, in a store that knows calls (``calls``), was taken away whole."""
+    if verified.entries or head is not None or not calls:
+        return verified
+    gone = Fault(index=1, what="the chain and its head are gone, though calls are recorded")
+    return Verified(entries=0, hash=verified.hash, fault=gone)
+
+
 def verify_end(
     seq: int, hash_: str, head: AuditHead | None, keys: Mapping[str, bytes]
 ) -> Fault | None:

@@ -14,7 +14,7 @@ from processors.model.call import Receipt
 from sidecar.canonical import canonical
 from sidecar.errors import SidecarError
 from sidecar.gateway import receipt, signing
-from sidecar.gateway.audit import verify
+from sidecar.gateway.audit import missing, verify
 from sidecar.store import receipts
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, entry_hash, head_document
 
@@ -85,6 +85,13 @@ def test_a_cut_off_end_and_an_entry_beyond_the_head_are_found():
     assert first_bad([], head(chain)) == 1
     assert first_bad(chain, head(chain[:4])) == 5
     assert first_bad(chain, None) == 1
+
+
+def test_a_chain_taken_away_whole_is_found_where_calls_are_recorded():
+    empty = verify([], None, {})
+    assert empty.fault is None
+    assert missing(empty, None, calls=False).fault is None
+    assert missing(empty, None, calls=True).fault.index == 1
 
 
 def test_a_chain_rewritten_with_right_hashes_needs_the_key():
