@@ -114,6 +114,7 @@ class Client:
 
     def __init__(self, port):
         self._port = port
+        self.body = b""
 
     async def open(self):
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -123,7 +124,7 @@ class Client:
         self._writer.write(data)
         head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         start = head.index(b"content-length:") + 15
-        await self._reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
+        self.body = await self._reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
         return int(head[9:12])
 
 
@@ -149,7 +150,7 @@ async def one_by_one(port, requests, wanted=200):
         started = time.perf_counter()
         status = await client.call(data)
         took.append(time.perf_counter() - started)
-        assert status == wanted, status
+        assert status == wanted, f"{status} instead of {wanted}: {client.body.decode()}"
     return took
 
 
