@@ -57,12 +57,17 @@ def clues(nodes: list[Node]) -> frozenset[str]:
         if node.reading.kind != "model_call":
             continue
         if node.reading.model and node.reading.model.response_id:
-            found.add(f"response {service} {node.reading.model.response_id}")
+            found.add(response_clue(service, node.reading.model.response_id))
         if node.reading.conversation_id and trace not in agents:
             found.add(f"conversation {service} {node.reading.conversation_id}")
     bare = [node for node in nodes if node.fragment.trace_id not in agents]
     found.update(f"asked {place}" for place in places(bare))
     return frozenset(found | {word for _, word in asked ^ shown})
+
+
+def response_clue(service: str | None, response_id: str) -> str:
+    """The word by which two reports of one model call find each other."""
+    return f"response {service} {response_id}"
 
 
 def _unique(call_id: str | None) -> bool:

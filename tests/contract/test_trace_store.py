@@ -59,7 +59,7 @@ def due(store, now_ns=10_000, idle_ns=50, open_max_ns=1000, limit=10):
     return store.due(Due(now_ns=now_ns, idle_ns=idle_ns, open_max_ns=open_max_ns, limit=limit))
 
 
-def publish(store, opened, *traces, now_ns=500, facts=None, fault=None):
+def publish(store, opened, *traces, now_ns=500, facts=None, fault=None, clues=()):
     publication = Publication(
         open_id=opened.open_id,
         version=opened.version,
@@ -68,6 +68,7 @@ def publish(store, opened, *traces, now_ns=500, facts=None, fault=None):
             Digests(content=content_digest(t), facts=facts or content_digest(t)) for t in traces
         ),
         fault=fault,
+        clues=clues,
         now_ns=now_ns,
     )
     return asyncio.run(store.publish([publication]))
@@ -153,6 +154,39 @@ def test_what_came_while_it_was_being_built_makes_it_due_again(store):
 
 
 @pytest.mark.requirement("REC-06")
+def test_traces_that_come_together_one_by_one_are_due_once_after_a_silence(store):
+    """Building all of them again for each that is found to belong would be quadratic."""
+    keys = [f"{number:032x}" for number in range(1, 6)]
+    take(store, *(part(key=key) for key in keys))
+    for opened, key in zip(due(store), keys, strict=True):
+        assert opened.key == key
+        publish(store, opened, trace(trace_id=key), now_ns=500, clues=(b"shared",))
+    assert due(store, now_ns=549) == []
+    [together] = due(store, now_ns=550)
+    assert len(store.parts(together)) == len(keys)
+
+
+def test_traces_that_never_stop_coming_together_are_due_after_a_while_all_the_same(store):
+    take(store, part(key="1" * 32), part(key="2" * 32))
+    first, second = due(store)
+    publish(store, first, trace(trace_id=first.key), now_ns=500, clues=(b"1",))
+    publish(store, second, trace(trace_id=second.key), now_ns=500, clues=(b"1",))
+    for number, now_ns in enumerate(range(540, 1500, 40)):
+        assert due(store, now_ns=now_ns) == []
+        key = f"{number:032x}"
+        move = CursorMove(name="j", before=store.cursor("j"), after=store.cursor("j") + 1)
+        found = Part(
+            project="shop",
+            key=key,
+            kind="telemetry",
+            payload=b"p",
+            expires_ns=FOREVER,
+            clues=(b"1",),
+        )
+        asyncio.run(store.take_in(Intake(move=move, parts=(found,), now_ns=now_ns)))
+    assert len(due(store, now_ns=1500)) == 1
+
+
 def test_the_same_content_again_adds_no_revision_and_a_second_publisher_changes_nothing(store):
     take(store, part())
     (opened,) = due(store)

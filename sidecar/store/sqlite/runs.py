@@ -4,7 +4,9 @@ Rules
 1. Two open traces of a project that share a clue are one from then on: the union of what was
    there, whatever the order in which clues and parts come, and however often.
 2. All of it happens inside the caller's transaction: with the cursor, or with the publication.
-3. A merged trace is due again; a publication of what it was made of changes nothing any more.
+3. A merged trace is due again after a silence of its own: of many traces that come together one
+   by one, not each makes all be built again. A publication of what it was made of changes nothing
+   any more.
 4. At most ``KEYS_MAX`` keys come together: what a run would need beyond stays apart.
 5. A trace published as part of another is listed no more and redirects to it; its revisions stay.
    Published on its own again, it is its own again.
@@ -100,12 +102,13 @@ def _merge(connection: sqlite3.Connection, left: int, right: int, now_ns: int) -
     )
     connection.execute("DELETE FROM export_sent WHERE open_id = ?", (gone,))
     connection.execute(
-        "UPDATE open_trace SET version = open_trace.version + 1, dirty_ns = ?, fault = NULL,"
-        " lost = open_trace.lost + other.lost,"
-        " touched_ns = max(open_trace.touched_ns, other.touched_ns),"
+        "UPDATE open_trace SET version = open_trace.version + 1, fault = NULL, touched_ns = :now,"
+        " lost = open_trace.lost + other.lost, dirty_ns = min("
+        "iif(open_trace.version > open_trace.published_version, open_trace.dirty_ns, :now),"
+        " iif(other.version > other.published_version, other.dirty_ns, :now)),"
         " expires_ns = min(open_trace.expires_ns, other.expires_ns)"
-        " FROM open_trace AS other WHERE open_trace.open_id = ? AND other.open_id = ?",
-        (now_ns, kept, gone),
+        " FROM open_trace AS other WHERE open_trace.open_id = :kept AND other.open_id = :gone",
+        {"now": now_ns, "kept": kept, "gone": gone},
     )
     connection.execute("DELETE FROM open_trace WHERE open_id = ?", (gone,))
     return kept
