@@ -82,12 +82,17 @@ def captured(folder=CORPORA):
 
 
 def renumbered(request, seed):
-    """A copy whose trace ids are others, so that it is new to the store."""
+    """A copy of another service with other trace ids, so that it is new to the store."""
     copy = ExportTraceServiceRequest()
     copy.CopyFrom(request)
     mask = seed.to_bytes(8, "big")
     for span in all_spans(copy):
-        span.trace_id = mask + span.trace_id[8:]
+        for named in (span, *span.links):
+            named.trace_id = mask + named.trace_id[8:]
+    for group in copy.resource_spans:
+        for attribute in group.resource.attributes:
+            if attribute.key == "service.name":
+                attribute.value.string_value += f" {seed}"
     return copy
 
 
