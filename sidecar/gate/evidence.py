@@ -121,7 +121,7 @@ def faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str]:
         return [f"{MANIFEST} is missing"]
     try:
         manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return [f"{MANIFEST} cannot be read: {error}"]
     found = list(_file_faults(files, manifest))
     if manifest.root != verdict.evidence.get("root"):
@@ -152,7 +152,7 @@ def _derivation_faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str
             for path, data in files.items()
             if path.startswith("cases/")
         )
-    except (KeyError, msgspec.DecodeError) as error:
+    except (KeyError, msgspec.DecodeError, RecursionError) as error:
         return [f"the records cannot be read: {error}"]
     results = compared(pins, runs)
     decision = decide(results, deterministic=pins.deterministic)

@@ -59,6 +59,13 @@ RULES: tuple[Rule, ...] = (
         remedy="declare the suite deterministic, or run it repeatedly",
     ),
     Rule(
+        id="candidate_crashed",
+        severity="block",
+        operand="crashed",
+        says="the candidate did not run to an answer where the baseline did",
+        remedy="the run's record in the evidence holds the last of what it wrote to stderr",
+    ),
+    Rule(
         id="duplicate_effect",
         severity="block",
         operand="duplicate_effects",
@@ -83,8 +90,8 @@ RULES: tuple[Rule, ...] = (
         id="incomplete",
         severity="undecided",
         operand="incomplete",
-        says="cases have expectations that could not be evaluated",
-        remedy="see the reasons of each case",
+        says="cases could not be evaluated: no answer to compare with, or expectations skipped",
+        remedy="see the reasons of each case; try the agents' commands by hand",
     ),
     Rule(
         id="void",
@@ -99,6 +106,13 @@ RULES: tuple[Rule, ...] = (
         operand="flaky",
         says="cases of a suite declared deterministic gave two different runs",
         remedy="remove what varies (time, dice, a sampled model), or drop the declaration",
+    ),
+    Rule(
+        id="critical_still_failing",
+        severity="warn",
+        operand="critical_still_failing",
+        says="critical cases fail with the candidate as with the baseline: this is not green",
+        remedy="no regression, so it does not block; repair the agent or the scenario",
     ),
     Rule(
         id="still_failing",
@@ -122,18 +136,25 @@ RULES: tuple[Rule, ...] = (
     ),
 )
 
+
+def _still_failing(one: CaseResult) -> bool:
+    return one.case_class == "unchanged" and one.candidate == "failed" and not one.crashed
+
+
 _Select = Callable[[CaseResult, bool], bool]
 _OPERANDS: Mapping[str, _Select] = {
     "new_critical": lambda one, _: one.case_class == "new_critical",
     "regressed": lambda one, fixed: one.case_class == "regressed" and fixed,
     "regressed_sampled": lambda one, fixed: one.case_class == "regressed" and not fixed,
+    "crashed": lambda one, _: one.crashed,
     "duplicate_effects": lambda one, _: one.duplicate_effects > 0,
     "disproved_claims": lambda one, _: one.disproved_claims > 0,
     "evaluated": lambda one, _: one.case_class not in ("void", "incomplete", "flaky"),
     "incomplete": lambda one, _: one.case_class == "incomplete",
     "void": lambda one, _: one.case_class == "void",
     "flaky": lambda one, _: one.case_class == "flaky",
-    "still_failing": lambda one, _: one.case_class == "unchanged" and one.candidate == "failed",
+    "critical_still_failing": lambda one, _: _still_failing(one) and one.severity == "critical",
+    "still_failing": lambda one, _: _still_failing(one) and one.severity != "critical",
     "sampled": lambda one, fixed: not fixed,  # noqa: ARG005
     "improved": lambda one, _: one.case_class == "improved",
 }

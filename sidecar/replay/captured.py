@@ -19,6 +19,7 @@ from msgspec import Struct
 from processors.model.names import OutcomeStatus
 from processors.model.step import Message, Step
 from processors.model.trace import AgentTrace
+from processors.value import too_deep
 from sidecar.evaluate.expectations import (
     AnyExpectation,
     NoDuplicateSideEffect,
@@ -229,9 +230,10 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+        found = msgspec.json.decode(value)
+    except (ValueError, RecursionError):
         return value
+    return value if too_deep(found, value) else found
 
 
 def _title(asked: str) -> str:

@@ -4,7 +4,9 @@ Rules
 1. Both sides were run on one plan: the same case, seed, twins and faults.
 2. void, incomplete and flaky come before any judgement: what does not hold is not compared.
 3. A declared determinism is checked on both sides; runs that differ make the case flaky.
-4. A difference of behaviour is reported with every case, and decides none: expectations decide.
+4. A run without an answer is no evidence. A baseline without one leaves nothing to compare with,
+   whatever the candidate did: incomplete. A candidate alone without one has crashed.
+5. A difference of behaviour is reported with every case, and decides none: expectations decide.
 """
 
 from collections import Counter
@@ -16,7 +18,7 @@ from processors.model.verdict import CaseClass, Score
 from sidecar.evaluate.score import Conclusion
 from sidecar.replay.acts import Difference, acts, first_difference
 from sidecar.replay.acts import Told as Acted
-from sidecar.replay.record import EpisodeRecord, Told, scrubber
+from sidecar.replay.record import EpisodeRecord, Told, scrubber, unanswered
 from sidecar.twins.scenario import Severity
 
 CLASSES: tuple[CaseClass, ...] = (
@@ -32,7 +34,7 @@ CLASSES: tuple[CaseClass, ...] = (
 
 class CaseResult(Struct, frozen=True, kw_only=True):
     """One compared case. ``failed`` are the candidate's failed required scores; ``reasons`` say why
-    nothing was concluded where nothing was."""
+    nothing was concluded where nothing was; ``crashed``: the candidate alone gave no answer."""
 
     case: str
     title: str
@@ -45,6 +47,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     difference: Difference | None = None
     duplicate_effects: int = 0
     disproved_claims: int = 0
+    crashed: bool = False
     digests: dict[str, tuple[str, ...]] = {}
 
 
@@ -103,6 +106,7 @@ def _case(
         disproved_claims=sum(
             _contradictions(run, "claimed_success_state_failed") for run in candidate[:1]
         ),
+        crashed=_crashed(baseline, candidate),
         digests={
             "baseline": tuple(run.digest for run in baseline),
             "candidate": tuple(run.digest for run in candidate),
@@ -120,7 +124,8 @@ def _class(
     voids = tuple(f"{run.side}: {run.void}" for run in runs if run.void is not None)
     if voids or not baseline or not candidate:
         return "void", voids or ("a side has not run",)
-    lacking = tuple(text for run in runs for text in _lacking(run))
+    lacking = _silences(runs) if any(map(_silence, baseline)) else ()
+    lacking += tuple(text for run in runs for text in _lacking(run))
     if lacking:
         return "incomplete", lacking
     unsteady = _unsteady(baseline) + _unsteady(candidate) if deterministic else ()
@@ -130,6 +135,25 @@ def _class(
     if before and not after:
         return ("new_critical" if severity == "critical" else "regressed"), ()
     return ("improved" if after and not before else "unchanged"), ()
+
+
+def _crashed(baseline: Sequence[EpisodeRecord], candidate: Sequence[EpisodeRecord]) -> bool:
+    """Whether every run of the candidate, and none of the baseline, lacks an answer.
+
+    Void runs say nothing: what the twins do not declare may be what the agent fell over.
+    """
+    if not baseline or not candidate or any(run.void for run in (*baseline, *candidate)):
+        return False
+    return all(map(_silence, candidate)) and not any(map(_silence, baseline))
+
+
+def _silences(runs: Sequence[EpisodeRecord]) -> tuple[str, ...]:
+    said = [f"{run.side}: {why}" for run in runs if (why := _silence(run)) is not None]
+    return tuple(dict.fromkeys(said))
+
+
+def _silence(run: EpisodeRecord) -> str | None:
+    return unanswered(run.agent, run.trace)
 
 
 def _lacking(run: EpisodeRecord) -> list[str]:

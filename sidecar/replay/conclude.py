@@ -5,8 +5,8 @@ Rules
 2. Twin state is evidence of source ``twin``: per effect (tool and arguments) whether it is there in
    the end.
 3. What the agent answered is its final output, whatever its telemetry says of it.
-4. An agent that did not end well has failed its case; one that could not start, or met a gap, makes
-   it void.
+4. An agent that did not run to an answer has failed its case; one that could not start, or met a
+   gap, makes it void.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from processors.verify.receipts import attach
 from sidecar.evaluate.observed import Observed, WorldView
 from sidecar.evaluate.score import conclude, scores
 from sidecar.pipeline.build import build
-from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest
+from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest, unanswered
 from sidecar.twins.scenario import Case
 
 NO_DUPLICATE = "no_duplicate_effect"
@@ -74,7 +74,7 @@ def record(of: Of, left: Left) -> EpisodeRecord:
         changes=left.changes,
         world=left.world,
     )
-    completed, expected = _completed(left.agent), scores(of.case.expect, observed)
+    completed, expected = _completed(left.agent, trace), scores(of.case.expect, observed)
     found = (completed, *expected)
     told = Told(
         agent=left.agent,
@@ -243,13 +243,13 @@ def _placed(fact: ReceiptFact, trace: AgentTrace) -> ReceiptFact:
     return structs.replace(fact, receipt=receipt)
 
 
-def _completed(agent: AgentExit) -> Score:
-    good = agent.ending in ("completed", "recorded")
+def _completed(agent: AgentExit, trace: AgentTrace) -> Score:
+    why = unanswered(agent, trace)
     return Score(
         expectation=COMPLETED,
         type="agentCompleted",
-        status="pass" if good else "fail",
-        detail="the agent ended by itself" if good else f"the agent {agent.ending}: {agent.detail}",
+        status="pass" if why is None else "fail",
+        detail=why or "the agent ran to an answer",
     )
 
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, structs
 
 from sidecar import clock
@@ -167,14 +168,17 @@ class _Company:
 
 def _without(ended: AgentExit, token: str) -> AgentExit:
     """The same without the episode's token, should the agent have printed it."""
-    output = ended.output
     return AgentExit(
         ending=ended.ending,
         exit_code=ended.exit_code,
-        output=output.replace(token, "<token>") if isinstance(output, str) else output,
+        output=msgspec.json.decode(_hidden(msgspec.json.encode(ended.output), token)),
         stderr_tail=ended.stderr_tail.replace(token, "<token>"),
         detail=ended.detail,
     )
+
+
+def _hidden(text: bytes, token: str) -> bytes:
+    return text.replace(token.encode(), b"<token>")
 
 
 def _jobs(plan: ReplayPlan) -> list[_Job]:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from processors.value import too_deep
 from sidecar.replay.record import AgentExit, Ending
 
 OUTPUT_BYTES_MAX = 4 * 1024**2
@@ -115,12 +116,18 @@ class _Running(asyncio.SubprocessProtocol):
 
 
 def answer(stdout: bytes) -> Any:
-    """The agent's answer: ``output`` of a JSON object on the last line, else all of the text."""
+    """The agent's answer: ``output`` of a JSON object on the last line, else all of the text.
+
+    So is JSON that could not be kept: nested deeper than 100 levels, integers beyond 64 bits.
+    """
     text = stdout[:OUTPUT_BYTES_MAX].decode("utf-8", "replace").strip()
     last = text.rsplit("\n", 1)[-1]
     try:
         value = msgspec.json.decode(last)
-    except msgspec.DecodeError:
+        msgspec.json.encode(value)
+    except (ValueError, OverflowError, RecursionError):
+        return text
+    if too_deep(value, last):
         return text
     return value["output"] if isinstance(value, dict) and "output" in value else text
 

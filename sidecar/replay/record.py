@@ -4,6 +4,7 @@ Rules
 1. A record is enough to judge the case again without running anything.
 2. Its digest covers what was done, what came of it and how it was scored, without ids and times.
 3. A void record says why; nothing is concluded from it.
+4. A run without an answer is no evidence of how the agent answers: ``unanswered`` says why.
 """
 
 from typing import Any, Literal
@@ -54,6 +55,17 @@ class EpisodeRecord(Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     void: str | None = None
     duration_ms: int = 0
+
+
+def unanswered(agent: AgentExit, trace: AgentTrace) -> str | None:
+    """Why the agent did not run to an answer; None where it did, or where it was recorded."""
+    if agent.ending == "recorded":
+        return None
+    if agent.ending != "completed":
+        return f"the agent {agent.ending}: {agent.detail}"
+    # What its telemetry gives as final output is an answer too.
+    answered = agent.output not in (None, "") or bool(trace.final_output)
+    return None if answered else "the agent ended without an answer"
 
 
 class Told(Struct, frozen=True, kw_only=True):

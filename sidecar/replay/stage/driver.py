@@ -208,7 +208,7 @@ class _TwinGateway(Gateway):
     def _note_gap(request: ToolRequest, reply: ToolReply, episode: GroupEpisode) -> None:
         try:
             code = json.loads(reply.body).get("code")
-        except (ValueError, AttributeError):
+        except (ValueError, RecursionError, AttributeError):
             return
         if code in ("no_such_tool", "no_such_upstream"):
             where = f"{request.method} /{request.upstream}{request.raw_path}"
@@ -317,6 +317,6 @@ def _shown_arguments(summary: str) -> dict[str, object]:
         if equals:
             try:
                 shown[name] = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # shortened on screen: an approver cannot decide by it either
     return shown

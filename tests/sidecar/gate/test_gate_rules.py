@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 from sidecar.gate.rules import RULES, decide
 from sidecar.replay.compare import CLASSES, CaseResult
 
+NOTHING = {"nothing_evaluated"}
+CRASHED = {"candidate_crashed"}
+SAMPLED = {"regression_sampled", "sampled"}
 
-def case(kind, number=0, *, candidate="passed", **more):
+
+def case(kind, number=0, *, candidate="passed", severity="major", **more):
     return CaseResult(
         case=f"{kind}-{number}",
         title=kind,
-        severity="critical" if kind == "new_critical" else "major",
+        severity="critical" if kind == "new_critical" else severity,
         case_class=kind,
         baseline="passed",
         candidate="failed" if kind in ("new_critical", "regressed") else candidate,
@@ -37,6 +41,16 @@ def case(kind, number=0, *, candidate="passed", **more):
         ([case("unchanged"), case("incomplete")], True, None, 2, {"incomplete"}),
         ([case("unchanged"), case("flaky")], True, None, 2, {"flaky"}),
         ([case("unchanged", candidate="failed")], True, "WARN", 0, {"still_failing"}),
+        (
+            [case("unchanged", candidate="failed", severity="critical")],
+            True,
+            "WARN",
+            0,
+            {"critical_still_failing"},
+        ),
+        ([case("incomplete", severity="critical")], True, None, 2, {"incomplete", *NOTHING}),
+        ([case("unchanged", candidate="failed", crashed=True)], True, "BLOCK", 1, CRASHED),
+        ([case("regressed", crashed=True)], False, "BLOCK", 1, {*CRASHED, *SAMPLED}),
         ([case("unchanged", duplicate_effects=1)], True, "BLOCK", 1, {"duplicate_effect"}),
         ([case("unchanged", disproved_claims=1)], True, "BLOCK", 1, {"claim_disproved"}),
         (

@@ -173,8 +173,80 @@ def test_a_crash_and_a_deadline_fail_the_case_with_what_the_agent_said(replayed)
     assert crashed.agent.stderr_tail == "starting\n"
     assert (slept.agent.ending, slept.agent.exit_code) == ("timed_out", None)
     assert score_of(slept, "agent_completed").status == "fail"
-    assert result.results[0].case_class == "unchanged"
-    assert verdict_of(result).status == "WARN"  # still failing is never green
+    assert result.results[0].case_class == "incomplete"
+    assert result.results[0].reasons == (
+        "baseline: the agent failed: exit status 7",
+        "candidate: the agent timed_out: stopped at its deadline",
+    )
+
+
+ENDINGS = {
+    "typo": "cmd:{python} ./no-such-agent.py",
+    "crash": "cmd:{python} -c 'raise SystemExit(3)'",
+    "sleep": "cmd:{python} -c 'import time; time.sleep(60)'",
+    "silent": "cmd:{python} -c ''",
+    "flood": "cmd:{python} -c 'while True: print(1)'",
+    "missing": "cmd:./no-such-program",
+}
+
+
+def ref(text):
+    text = text.format(python=sys.executable)
+    return read_reference(text, option="--candidate", python=sys.executable)
+
+
+@pytest.mark.requirement("GAT-01")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_two_agents_without_an_answer_are_no_evidence(replayed, ending):
+    agent = ref(ENDINGS[ending])
+    result = replayed.run(REFUND, agent, agent, deterministic=ending != "sleep", deadline="1s")
+    verdict = verdict_of(result)
+    assert (verdict.status, verdict.exit_code) == (None, 2)
+    assert "nothing_evaluated" in {finding.rule for finding in verdict.findings}
+    assert verdict.failures[0].detail.startswith("baseline: ")
+
+
+@pytest.mark.requirement("GAT-01")
+@pytest.mark.parametrize("ending", [name for name in ENDINGS if name != "missing"])
+def test_a_candidate_alone_without_an_answer_blocks(replayed, ending):
+    # The baseline fails the case, but it answers; doing nothing at all would pass it.
+    vacuous = "- {id: x, input: {order: A-1}, expect: [{type: stateUnchanged}]}"
+    result = replayed.run(vacuous, "plain", ref(ENDINGS[ending]), deadline="1s")
+    verdict = verdict_of(result)
+    assert (verdict.status, verdict.exit_code) == ("BLOCK", 1)
+    assert "candidate_crashed" in {finding.rule for finding in verdict.findings}
+
+
+def test_a_baseline_without_an_answer_leaves_nothing_to_compare_with(replayed):
+    result = replayed.run(REFUND, "crash", "plain")
+    assert (verdict_of(result).status, verdict_of(result).exit_code) == (None, 2)
+
+
+def test_a_critical_case_that_fails_with_both_says_so(replayed):
+    verdict = verdict_of(replayed.run(REFUND, "blind", "blind", deterministic=True))
+    assert (verdict.status, verdict.exit_code) == ("WARN", 0)
+    assert "critical_still_failing" in {finding.rule for finding in verdict.findings}
+
+
+HOSTILE = {
+    "deep": "'[' * 20000",
+    "nested": "'[' * 900 + ']' * 900",
+    "large": "'1' * 40",
+    "huge": "'1' * 6000",
+    "surrogate": "json.dumps('\\ud800')",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_an_agent_prints_is_never_our_fault(replayed, kind):
+    (replayed.folder / "agent.py").write_text(
+        f"import json\nprint('{{\"output\": ' + {HOSTILE[kind]} + '}}')\n"
+    )
+    scenario = "- {id: x, input: 1, expect: [{type: stateUnchanged}]}"
+    result = replayed.run(scenario, deterministic=True)
+    assert verdict_of(result).status == "PASS"
+    output = first(result).agent.output
+    assert output == int("1" * 40) if kind == "large" else output.startswith('{"output": ')
 
 
 def test_an_agent_that_cannot_be_started_voids_the_case(replayed):
