@@ -2,7 +2,7 @@
 FROM python:3.11-slim AS build
 WORKDIR /src
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY requirements.lock pyproject.toml README.md LICENSE ./
+COPY deploy/image/requirements.lock pyproject.toml README.md LICENSE ./
 RUN python -m venv /opt/sidecar \
     && /opt/sidecar/bin/pip install --quiet --require-hashes -r requirements.lock
 COPY sidecar ./sidecar

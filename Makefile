@@ -42,6 +42,8 @@ bench: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra replay --constraint requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/requirements.lock
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
