@@ -478,6 +478,7 @@ async def _listen(
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
     room = Admission(config.receive)
+    stack.push_async_callback(room.stop)
     metrics = MetricsServer(*split_address(config.metrics.listen or "127.0.0.1:0"))
     listeners: list[tuple[str, str, Any]] = [
         ("receive.grpc", config.receive.grpc, GrpcReceiver(config.receive, journal, who, room)),

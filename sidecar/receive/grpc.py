@@ -54,6 +54,7 @@ class GrpcReceiver:
     ) -> None:
         self._config = config
         self._admission = admission or Admission(config)
+        self._owns_admission = admission is None
         self._sink = sink
         self._authenticate = authenticate
         self._server: Server | None = None
@@ -94,6 +95,8 @@ class GrpcReceiver:
         server, self._server = self._server, None
         if server is not None:
             await server.stop(_STOP_SECONDS)
+        if self._owns_admission:
+            await self._admission.stop()
 
     def _export(self, signal: Signal) -> Handler:
         async def export(message: bytes, context: Context) -> bytes:
@@ -113,9 +116,9 @@ class GrpcReceiver:
         principal = admit.sender(self._authenticate(_authorization(context)))
         body = self._admission.message(message)
         try:
-            body.feed(message)
+            await self._admission.feed(body, message)
             payload = body.whole()
-            checked = await self._admission.check(signal, "protobuf", payload)
+            checked = await self._admission.check(signal, "protobuf", payload, principal.id)
             entry = admit.entry(principal, signal, "protobuf", payload, clock.now_ns())
             await self._sink.append(entry)
         finally:

@@ -47,6 +47,7 @@ class HttpReceiver:
     ) -> None:
         self._config = config
         self._admission = admission or Admission(config)
+        self._owns_admission = admission is None
         self._sink = sink
         self._authenticate = authenticate
         self._runner: web.ServerRunner | None = None
@@ -73,6 +74,8 @@ class HttpReceiver:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        if self._owns_admission:
+            await self._admission.stop()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         encoding = admit.MEDIA_TYPES.get(request.content_type, "json")
@@ -97,7 +100,7 @@ class HttpReceiver:
         body = self._admission.body(request.headers.get("Content-Encoding", ""))
         try:
             payload = await self._payload(request, body)
-            checked = await self._admission.check(signal, encoding, payload)
+            checked = await self._admission.check(signal, encoding, payload, principal.id)
             entry = admit.entry(principal, signal, encoding, payload, clock.now_ns())
             await self._sink.append(entry)
         finally:
@@ -112,7 +115,7 @@ class HttpReceiver:
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for piece in request.content.iter_any():
-                    body.feed(piece)
+                    await self._admission.feed(body, piece)
         except TimeoutError:
             raise Refused("slow", f"the body took longer than {_BODY_SECONDS} s") from None
         return body.whole()

@@ -2,20 +2,29 @@
 
 Rules
 1. An entry is made only of bytes that decode, within the limits.
-2. Looking at a large body may take a second and a hundred megabytes: one is looked at at a time,
-   in a thread, so that neither the loop nor memory bears several at once.
+2. Nothing large is looked at on the event loop, where tool calls are answered: a process of its
+   own does that (``client``), one body at a time.
+3. Large bodies of one principal wait in a line of their own, which holds a quarter of the room at
+   most: however many it sends, another's waits for one of them.
+4. A body is inflated a piece at a time, and others get their turn between the pieces.
 """
 
 import asyncio
+from collections import Counter
 
 from sidecar.otlp.check import Checked, check
 from sidecar.otlp.wire import WHOLE_BYTES
 from sidecar.receive.admit import Body, Room, bounds_of, inflating
+from sidecar.receive.client import Checker
 from sidecar.receive.config import Config
+from sidecar.receive.status import Refused
 from sidecar.store.journal import Encoding, Signal
 
-# JSON takes about ten times as long.
-_AT_ONCE: dict[Encoding, int] = {"protobuf": WHOLE_BYTES, "json": WHOLE_BYTES // 8}
+# What takes the loop some ten milliseconds at most; JSON takes the longest for its bytes.
+_AT_ONCE: dict[Encoding, int] = {"protobuf": WHOLE_BYTES // 2, "json": 64 * 1024}
+_LINE_SHARE = 4
+_BUSY_RETRY_S = 1
+_STEPS_AT_ONCE = 16
 
 
 class Admission:
@@ -25,7 +34,10 @@ class Admission:
         self._limits = config.limits
         self._bounds = bounds_of(config)
         self._room = Room(config.limits.waiting_bytes_max)
-        self._turn = asyncio.Lock()
+        self._checker = Checker()
+        self._lines: dict[str, asyncio.Lock] = {}
+        self._lined: Counter[str] = Counter()
+        self._line_bytes_max = config.limits.waiting_bytes_max // _LINE_SHARE
 
     @property
     def packed_bytes_max(self) -> int:
@@ -40,9 +52,31 @@ class Admission:
         """The body for a message that has arrived, packed or not."""
         return inflating(message, self._bounds, self._room)
 
-    async def check(self, signal: Signal, encoding: Encoding, payload: bytes) -> Checked:
-        """What of a body can be kept. Raises Undecodable and TooMany."""
+    async def feed(self, body: Body, piece: bytes) -> None:
+        """Give a body its next piece. Raises Refused."""
+        for number, _ in enumerate(body.steps(piece)):
+            if number % _STEPS_AT_ONCE == _STEPS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+
+    async def check(
+        self, signal: Signal, encoding: Encoding, payload: bytes, principal: str
+    ) -> Checked:
+        """What of a body can be kept. Raises Undecodable, TooMany and Refused."""
         if len(payload) <= _AT_ONCE[encoding]:
             return check(signal, encoding, payload, self._limits)
-        async with self._turn:
-            return await asyncio.to_thread(check, signal, encoding, payload, self._limits)
+        waiting = self._lined[principal]
+        if waiting and waiting + len(payload) > self._line_bytes_max:
+            raise Refused("busy", "too many large bodies at once; try again", _BUSY_RETRY_S)
+        self._lined[principal] += len(payload)
+        try:
+            async with self._lines.setdefault(principal, asyncio.Lock()):
+                return await self._checker.check(signal, encoding, payload, self._limits)
+        finally:
+            self._lined[principal] -= len(payload)
+            if not self._lined[principal]:
+                del self._lined[principal]
+                self._lines.pop(principal, None)
+
+    async def stop(self) -> None:
+        """End what looks at large bodies. Safe without use and twice."""
+        await self._checker.close()
