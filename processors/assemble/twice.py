@@ -13,8 +13,11 @@ Rules
 Ids are not global: another service may reuse a response id, so callers compare within one service.
 """
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
 
 from processors.assemble.gather import Node
 from processors.model.step import Model
@@ -38,13 +41,19 @@ def same_calls(nodes: Iterable[Node]) -> list[Pair]:
 
 def models_agree(left: Model | None, right: Model | None) -> bool:
     """Whether two reports may speak of one model: versions extend names, nothing said agrees."""
-    names = [
-        [name for name in (model.request_model, model.response_model) if name]
-        for model in (left or Model(), right or Model())
-    ]
-    if not names[0] or not names[1]:
+    return _agree(_names(left), _names(right))
+
+
+def _names(model: Model | None) -> tuple[str, ...]:
+    if model is None:
+        return ()
+    return tuple(name for name in (model.request_model, model.response_model) if name)
+
+
+def _agree(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    if not left or not right:
         return True
-    return any(a.startswith(b) or b.startswith(a) for a in names[0] for b in names[1])
+    return any(a.startswith(b) or b.startswith(a) for a in left for b in right)
 
 
 def _by_ids(calls: list[Node]) -> Iterator[Pair]:
@@ -79,27 +88,94 @@ def _by_reply(calls: list[Node]) -> Iterator[Pair]:
             yield open_calls[place].pop(), node
 
 
+class _Line:
+    """Calls that are alike, in order of start; who ends late enough is found in logarithmic time.
+
+    A place is a call's number among all calls.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._width = 1 << (size - 1).bit_length()
+        self._latest = [-1] * (2 * self._width)  # shaped as a heap: each the latest end below it
+        self._places: list[int] = []
+
+    def add(self, place: int, end_ns: int) -> None:
+        """One more call, which started last."""
+        self._set(len(self._places), end_ns)
+        self._places.append(place)
+
+    def take(self, place: int) -> None:
+        """A call is found no more."""
+        self._set(bisect_left(self._places, place), -1)
+
+    def last(self, end_ns: int) -> int:
+        """The place of the last call that ends then or later, -1 where there is none."""
+        latest, at = self._latest, 1
+        if latest[1] < end_ns:
+            return -1
+        while at < self._width:
+            at = 2 * at + 1 if latest[2 * at + 1] >= end_ns else 2 * at
+        return self._places[at - self._width]
+
+    def _set(self, number: int, end_ns: int) -> None:
+        latest, at = self._latest, number + self._width
+        latest[at] = end_ns
+        while at > 1:
+            at >>= 1
+            latest[at] = max(latest[2 * at], latest[2 * at + 1])
+
+
+class _Kind(Struct, frozen=True):
+    """What decides beside time whether calls may be one; ``sign`` must be the same on both.
+
+    It is the token counts, or None for what failed: two failures are compared by nothing else.
+    """
+
+    sign: tuple[int, int] | None
+    scope: str
+    models: tuple[str, ...]
+    failed: bool
+
+    def pairs(self, other: "_Kind") -> bool:
+        """Whether calls of the two kinds, whose signs are equal, may be one."""
+        if self.scope == other.scope or (self.sign and self.failed and other.failed):
+            return False
+        return _agree(self.models, other.models)
+
+
 def _by_time(calls: list[Node]) -> Iterator[Pair]:
-    going: list[Node] = []
-    taken: set[str] = set()
-    for node in calls:
-        going = [other for other in going if other.end_ns >= node.start_ns]
-        for other in reversed(going):
-            if other.key not in taken and _alike(other, node):
-                taken.update((other.key, node.key))
-                yield other, node
-                break
-        going.append(node)
+    """The last call that goes on around a call and is of such a kind; each has one partner."""
+    if len({call.fragment.scope for call in calls}) < 2:
+        return
+    kinds = [_kinds(call) for call in calls]
+    sizes = Counter(kind for some in kinds for kind in some)
+    lines: dict[object, dict[_Kind, _Line]] = defaultdict(dict)  # by sign
+    for place, node in enumerate(calls):
+        end_ns = max(node.start_ns, node.end_ns)
+        outer = max(
+            (
+                line.last(end_ns)
+                for kind in kinds[place]
+                for other, line in lines[kind.sign].items()
+                if kind.pairs(other)
+            ),
+            default=-1,
+        )
+        if outer >= 0:
+            for kind in kinds[outer]:
+                lines[kind.sign][kind].take(outer)
+            yield calls[outer], node
+            continue
+        for kind in kinds[place]:
+            lines[kind.sign].setdefault(kind, _Line(sizes[kind])).add(place, node.end_ns)
 
 
-def _alike(outer: Node, inner: Node) -> bool:
-    if outer.fragment.scope == inner.fragment.scope or inner.end_ns > outer.end_ns:
-        return False
-    if not models_agree(outer.reading.model, inner.reading.model):
-        return False
-    if outer.reading.status == inner.reading.status == "error":
-        return outer.reading.model is not None and inner.reading.model is not None
-    left, right = outer.reading.usage, inner.reading.usage
-    if left is None or right is None or None in (left.input, left.output):
-        return False
-    return (left.input, left.output) == (right.input, right.output)
+def _kinds(node: Node) -> list[_Kind]:
+    reading = node.reading
+    failed = reading.status == "error"
+    scope, models = node.fragment.scope, _names(reading.model)
+    signs: list[tuple[int, int] | None] = [None] if failed and reading.model is not None else []
+    usage = reading.usage
+    if usage is not None and usage.input is not None and usage.output is not None:
+        signs.append((usage.input, usage.output))
+    return [_Kind(sign, scope, models, failed) for sign in signs]
