@@ -10,6 +10,7 @@ Rules
 import logging
 import sys
 import threading
+import time
 
 import structlog
 from aiohttp import web
@@ -19,6 +20,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from processors.redact.leaves import masked
 from processors.redact.masker import Masker
 from sidecar.errors import SidecarError, named, told
+from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.http import Listener, Manners
 
 REGISTRY = CollectorRegistry()
 
@@ -80,6 +83,13 @@ CHILD_RESTARTS = Counter(
     ("child",),
     registry=REGISTRY,
 )
+HTTP_FAULTS = Counter(
+    "sidecar_http_faults_total",
+    "Connections and requests that no handler answered, by listener and reason.",
+    ("listener", "reason"),
+    registry=REGISTRY,
+)
+_QUIET_SECONDS = 10
 
 
 def configure_logging(*, json_lines: bool | None = None) -> None:
@@ -142,41 +152,60 @@ def log(name: str) -> structlog.typing.FilteringBoundLogger:
     return logger
 
 
+class Faults:
+    """Counts what a listener turns away, and logs each kind at most once in ten seconds."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self._log = log(listener)
+        self._logged: dict[str, float] = {}
+
+    def record(self, reason: str, error: BaseException | None) -> None:
+        """Count one; of ``error`` only the kind is told, and the place where it is our fault."""
+        HTTP_FAULTS.labels(self._listener, reason).inc()
+        ours = reason == "internal_fault"
+        kind = "" if error is None else named(error) if ours else type(error).__name__
+        now = time.monotonic()
+        if now - self._logged.get(reason + kind, -_QUIET_SECONDS) < _QUIET_SECONDS:
+            return
+        self._logged[reason + kind] = now
+        say = self._log.error if ours else self._log.warning
+        say("request_failed" if ours else "request_turned_away", reason=reason, kind=kind)
+
+
 class MetricsServer:
     """``/metrics``, ``/healthz`` and ``/readyz``; none of them needs a key or tells content."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        limits: ConnectionLimits = ConnectionLimits(connections_max=64),  # noqa: B008 - frozen
+    ) -> None:
+        self._address = (host, port)
         self.ready = False
-        self._runner: web.AppRunner | None = None
-
-    @property
-    def port(self) -> int:
-        """The bound port."""
-        assert self._runner is not None
-        port: int = self._runner.addresses[0][1]
-        return port
-
-    async def start(self) -> None:
-        """Bind and serve. Raises SidecarError when the address is taken."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._readiness)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
+        manners = Manners(record=Faults("metrics").record, limits=limits)
+        self._listener = Listener(app, host, port, manners)
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises SidecarError when the address is taken."""
         try:
-            await web.TCPSite(self._runner, self._host, self._port).start()
+            await self._listener.start()
         except OSError as error:
-            await self._runner.cleanup()
-            raise cannot_listen("metrics.listen", self._host, self._port, error) from None
+            raise cannot_listen("metrics.listen", *self._address, error) from None
 
     async def stop(self) -> None:
         """Stop serving. Safe without start and twice."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(

@@ -27,13 +27,17 @@ from sidecar.gateway import problem
 from sidecar.gateway.approval import REASON_CHARS_MAX, current, why_not_eligible
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
+from sidecar.gateway.strict import NotStrict, read_json
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, require
+from sidecar.listen.address import split_address
+from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.http import Listener, Manners
 from sidecar.store.ledger import Ballot, CallQuery
 from sidecar.store.ports import ApprovalBook, AuditTrail, Calls, Traces
 from sidecar.store.receipts import to_document
 from sidecar.store.traces import TraceQuery
-from sidecar.telemetry import cannot_listen, log
+from sidecar.telemetry import Faults, cannot_listen, log
 
 _LOG = log("control")
 Authenticate = Callable[[str | None], Principal]
@@ -66,40 +70,34 @@ class ControlServer:
         approvals: Approvals = Approvals(),  # noqa: B008 - frozen
         listen: str = "127.0.0.1:4320",
         now_ns: Callable[[], int] = clock.now_ns,
+        limits: ConnectionLimits = ConnectionLimits(connections_max=128),  # noqa: B008 - frozen
     ) -> None:
         self._ledger = ledger
         self._traces = traces
         self._authenticate = authenticate
         self._rules = approvals
-        self._host, _, port = listen.rpartition(":")
-        self._wanted_port = int(port)
+        self._address = split_address(listen)
         self._now_ns = now_ns
-        self._runner: web.AppRunner | None = None
+        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
+        app.add_routes(self._routes())
+        manners = Manners(record=Faults("control").record, limits=limits)
+        self._listener = Listener(app, *self._address, manners)
 
     @property
     def port(self) -> int:
         """The bound port."""
-        assert self._runner is not None
-        port: int = self._runner.addresses[0][1]
-        return port
+        return self._listener.port
 
     async def start(self) -> None:
         """Bind and serve. Raises SidecarError when the address is taken."""
-        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
-        app.add_routes(self._routes())
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+            await self._listener.start()
         except OSError as error:
-            await self._runner.cleanup()
-            raise cannot_listen("control.listen", self._host, self._wanted_port, error) from None
+            raise cannot_listen("control.listen", *self._address, error) from None
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
 
     def _routes(self) -> list[web.RouteDef]:
         return [
@@ -255,8 +253,8 @@ def _not_counted(code: str) -> Refused:
 
 async def _ballot(request: web.Request) -> Vote:
     try:
-        vote = msgspec.json.decode(await request.read(), type=Vote)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        vote = msgspec.convert(read_json(await request.read()), type=Vote)
+    except (NotStrict, msgspec.ValidationError) as error:
         raise Refused(400, "vote_malformed", f'send {{"reason": "…"}}: {error}') from None
     if not 0 < len(vote.reason.strip()) <= REASON_CHARS_MAX:
         raise Refused(400, "reason_required", f"a reason of 1 to {REASON_CHARS_MAX} characters")

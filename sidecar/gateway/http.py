@@ -8,6 +8,7 @@
 3. ``100 Continue`` is sent only when credential, size and framing are good.
 4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
 5. A caller that goes away does not stop its call.
+6. What no handler answers, and how long a caller is waited for: ``listen.http``.
 """
 
 import re
@@ -16,16 +17,17 @@ from collections.abc import Callable
 from aiohttp import web
 
 from processors.model.principal import Principal
-from sidecar.errors import SidecarError
 from sidecar.gateway import response
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, require
-from sidecar.telemetry import cannot_listen, log
+from sidecar.listen.address import split_address
+from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.http import Listener, Manners
+from sidecar.telemetry import Faults, cannot_listen
 
-_LOG = log("gateway")
 Authenticate = Callable[[str | None], Principal]
 Headers = tuple[tuple[str, str], ...]
 
@@ -40,9 +42,6 @@ _ONCE = frozenset(
 )
 _BODILESS = frozenset({204, 304})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
-_HEADERS_MAX = 100
-_LINGER_SECONDS = 1.0
-"""How long a refused body is still read, so that the refusal is not lost in a reset."""
 
 
 class GatewayServer:
@@ -55,43 +54,30 @@ class GatewayServer:
         *,
         listen: str = "127.0.0.1:4319",
         body_bytes_max: int = 1024**2,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
-        self._host, _, port = listen.rpartition(":")
-        self._wanted_port = int(port)
+        self._address = split_address(listen)
         self._body_bytes_max = body_bytes_max
-        self._runner: web.ServerRunner | None = None
+        manners = Manners(record=Faults("gateway").record, limits=limits)
+        self._listener = Listener(self._handle, *self._address, manners)
 
     @property
     def port(self) -> int:
         """The bound port."""
-        assert self._runner is not None
-        port: int = self._runner.addresses[0][1]
-        return port
+        return self._listener.port
 
     async def start(self) -> None:
         """Bind and serve. Raises SidecarError when the address is taken."""
-        server = web.Server(
-            self._handle,
-            auto_decompress=False,
-            access_log=None,
-            max_headers=_HEADERS_MAX,
-            lingering_time=_LINGER_SECONDS,
-        )
-        self._runner = web.ServerRunner(server)
-        await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+            await self._listener.start()
         except OSError as error:
-            await self._runner.cleanup()
-            raise self._cannot_listen(error) from None
+            raise cannot_listen("gateway.listen", *self._address, error) from None
 
     async def stop(self) -> None:
         """Stop taking calls, wait for those on their way."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._listener.stop()
         await self._gateway.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -160,9 +146,6 @@ class GatewayServer:
             413, "body_too_large", f"the body is larger than {self._body_bytes_max} bytes"
         )
 
-    def _cannot_listen(self, error: OSError) -> SidecarError:
-        return cannot_listen("gateway.listen", self._host, self._wanted_port, error)
-
 
 def _framed(request: web.BaseRequest) -> Headers:
     """The request's headers, when only one reading of the request is possible. Raises Refused."""
@@ -206,7 +189,6 @@ def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web
     bodiless = request.method == "HEAD" or reply.status in _BODILESS
     answer = web.Response(status=reply.status, body=b"" if bodiless else reply.body)
     answer.headers.popall("Content-Type", None)
-    answer.headers["Server"] = "sidecar"
     for name, value in reply.headers:
         answer.headers.add(name, value)
     if request.method == "HEAD":

@@ -4,8 +4,9 @@ Rules
 1. OK is sent only after the sink has the request durably.
 2. Handlers get raw bytes. gRPC's own decompression is off, for it has no bound on what a message
    may inflate to; ``admit.Body`` has one.
-3. Every Export needs a credential in ``authorization`` metadata; health needs none.
-4. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
+3. Every Export needs a credential in ``authorization`` metadata, and only one; health needs none.
+4. An exception of ours is INTERNAL with a fixed text; gRPC would tell and log the exception's.
+5. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
 
 Source: OpenTelemetry protocol specification, "OTLP/gRPC".
 """
@@ -20,6 +21,7 @@ from grpc_health.v1.health import aio as health
 
 from processors.model.principal import Principal
 from sidecar import clock
+from sidecar.identity.keys import Unauthenticated
 from sidecar.otlp import reply
 from sidecar.receive import admit
 from sidecar.receive.config import Config
@@ -28,6 +30,7 @@ from sidecar.receive.status import ANSWERS, Refused, refused
 from sidecar.receive.worker import Admission
 from sidecar.store.journal import Signal
 from sidecar.store.ports import Sink
+from sidecar.telemetry import Faults
 
 SERVICES: dict[str, Signal] = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
@@ -36,6 +39,7 @@ SERVICES: dict[str, Signal] = {
 }
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _STOP_SECONDS = 5
+_HANDSHAKE_MS = 10_000
 
 Authenticate = Callable[[str | None], Principal]
 Context = ServicerContext[bytes, bytes]
@@ -57,6 +61,7 @@ class GrpcReceiver:
         self._owns_admission = admission is None
         self._sink = sink
         self._authenticate = authenticate
+        self._faults = Faults("receive.grpc")
         self._server: Server | None = None
         self.port = 0
 
@@ -68,6 +73,7 @@ class GrpcReceiver:
                 ("grpc.per_message_decompression", 0),
                 # A second sidecar on the same port must fail to start, not share it in silence.
                 ("grpc.so_reuseport", 0),
+                ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
             ]
         )
         server.add_generic_rpc_handlers(
@@ -105,7 +111,8 @@ class GrpcReceiver:
             except Exception as error:
                 refusal = refused(error)
                 if refusal is None:
-                    raise
+                    self._faults.record("internal_fault", error)
+                    refusal = Refused("internal", "the sidecar failed; its log says where")
                 count_refusal("grpc", signal, refusal)
                 await _abort(context, refusal)
                 raise
@@ -128,10 +135,11 @@ class GrpcReceiver:
 
 
 def _authorization(context: Context) -> str | None:
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization":
-            return str(value)
-    return None
+    metadata = context.invocation_metadata() or ()
+    values = [str(value) for key, value in metadata if key == "authorization"]
+    if len(values) > 1:
+        raise Unauthenticated("send one authorization")
+    return values[0] if values else None
 
 
 async def _abort(context: Context, refusal: Refused) -> None:

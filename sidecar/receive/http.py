@@ -3,18 +3,22 @@
 Rules
 1. 200 is sent only after the sink has the request durably.
 2. Every answer's body is in the request's encoding; where that is unknown, in JSON.
-3. The credential is checked before the body is read; a body must arrive within ``_BODY_SECONDS``.
+3. The credential is checked before the body is read. Two credentials are none.
+4. What no handler answers, and how long a sender is waited for: ``listen.http``.
 
 Source: OpenTelemetry protocol specification, "OTLP/HTTP".
 """
 
-import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
 
 from processors.model.principal import Principal
 from sidecar import clock
+from sidecar.identity.keys import Unauthenticated
+from sidecar.listen.address import split_address
+from sidecar.listen.fault import ConnectionLimits, Fault
+from sidecar.listen.http import Listener, Manners, SlowBody
 from sidecar.otlp import reply
 from sidecar.receive import admit
 from sidecar.receive.config import Config
@@ -23,14 +27,17 @@ from sidecar.receive.status import ANSWERS, Refused, refused
 from sidecar.receive.worker import Admission
 from sidecar.store.journal import Encoding, Signal
 from sidecar.store.ports import Sink
+from sidecar.telemetry import Faults
 
 PATHS: dict[str, Signal] = {
     "/v1/traces": "traces",
     "/v1/logs": "logs",
     "/v1/metrics": "metrics",
 }
-_BODY_SECONDS = 30
 _TYPES: dict[Encoding, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
+# google.rpc.Code: INVALID_ARGUMENT, NOT_FOUND, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE; UNKNOWN.
+_FAULT_CODES = {400: 3, 404: 5, 408: 4, 500: 13, 503: 14}
+_UNKNOWN = 2
 
 Authenticate = Callable[[str | None], Principal]
 
@@ -44,36 +51,32 @@ class HttpReceiver:
         sink: Sink,
         authenticate: Authenticate,
         admission: Admission | None = None,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._config = config
+        self._limits = limits
         self._admission = admission or Admission(config)
         self._owns_admission = admission is None
         self._sink = sink
         self._authenticate = authenticate
-        self._runner: web.ServerRunner | None = None
+        self._listener: Listener | None = None
         self.port = 0
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address cannot be had."""
-        # A body is inflated by ``admit``, within bounds; the server must leave it as it came.
-        server = web.Server(self._answer, access_log=None, auto_decompress=False)
-        runner = web.ServerRunner(server)
-        await runner.setup()
-        host, _, port = self._config.http.rpartition(":")
-        site = web.TCPSite(runner, host.strip("[]"), int(port), backlog=1024)
-        try:
-            await site.start()
-        except OSError:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-        self.port = runner.addresses[0][1]
+        manners = Manners(
+            record=Faults("receive.http").record, limits=self._limits, render=_rendered
+        )
+        listener = Listener(self._answer, *split_address(self._config.http), manners)
+        await listener.start()
+        self._listener = listener
+        self.port = listener.port
 
     async def stop(self) -> None:
         """Stop listening and let open requests end. Safe without start and twice."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
         if self._owns_admission:
             await self._admission.stop()
 
@@ -95,7 +98,7 @@ class HttpReceiver:
             raise Refused("no_path", f"OTLP is taken at {', '.join(PATHS)}")
         if request.method != "POST":
             raise Refused("method", "use POST")
-        principal = admit.sender(self._authenticate(request.headers.get("Authorization")))
+        principal = admit.sender(self._authenticate(_credential(request)))
         encoding = admit.encoding_of(request.headers.get("Content-Type", ""))
         body = self._admission.body(request.headers.get("Content-Encoding", ""))
         try:
@@ -113,12 +116,26 @@ class HttpReceiver:
         if (request.content_length or 0) > limit:
             raise Refused("too_large", f"the body exceeds {limit} bytes as it comes")
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                async for piece in request.content.iter_any():
-                    await self._admission.feed(body, piece)
-        except TimeoutError:
-            raise Refused("slow", f"the body took longer than {_BODY_SECONDS} s") from None
+            async for piece in request.content.iter_any():
+                await self._admission.feed(body, piece)
+        except SlowBody:
+            seconds = self._limits.body_seconds
+            raise Refused("slow", f"the body took longer than {seconds:g} s") from None
         return body.whole()
+
+
+def _credential(request: web.BaseRequest) -> str | None:
+    values = request.headers.getall("Authorization", [])
+    if len(values) > 1:
+        raise Unauthenticated("send one Authorization header")
+    return values[0] if values else None
+
+
+def _rendered(fault: Fault, media_type: str) -> tuple[str, bytes]:
+    """A fault as google.rpc.Status; ``media_type`` is the request's, if it had one."""
+    encoding = admit.MEDIA_TYPES.get(media_type, "json")
+    code = _FAULT_CODES.get(fault.status, _UNKNOWN)
+    return _TYPES[encoding], reply.status(encoding, code, fault.detail)
 
 
 def _refusal(encoding: Encoding, refusal: Refused) -> web.Response:

@@ -30,6 +30,7 @@ Reason = Literal[
     "unavailable",
     "no_path",
     "method",
+    "internal",
 ]
 
 
@@ -64,6 +65,7 @@ ANSWERS: dict[Reason, Answer] = {
     "unavailable": Answer(14, 503),
     "no_path": Answer(5, 404),
     "method": Answer(12, 405),
+    "internal": Answer(13, 500),
 }
 UNAVAILABLE_RETRY_S = 5
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from gateway_rig import rig
+from multidict import CIMultiDict
 
 from sidecar.control.http import ControlServer
 from sidecar.gateway import signing
@@ -23,6 +24,7 @@ async def control(folder):
     async with rig(folder) as each:
         server = ControlServer(each.ledger, traces, each.authenticate, listen="127.0.0.1:0")
         await server.start()
+        each.control_url = f"http://127.0.0.1:{server.port}"
         each.approver = each.credential("approver", name="Ann")
         each.reader = each.credential("reader")
 
@@ -194,5 +196,31 @@ def test_errors_are_problem_documents(tmp_path):
         ):
             found, problem = await each.control(method, path, credential=each.reader)
             assert (found, problem["code"]) == (status, code), path
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"reason": "no", "reason": "yes"}', b'{"reason": "x"} {}', b'{"reason": "\\ud800"}']
+)
+def test_a_vote_that_two_readers_could_read_differently_is_refused(tmp_path, body):
+    async def scenario(each):
+        path = f"/v1/approvals/{await pending(each)}"
+        headers = {"Authorization": f"Bearer {each.approver}"}
+        url = each.control_url + path
+        async with each.http.post(f"{url}/approve", data=body, headers=headers) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (400, "vote_malformed")
+        _, shown = await each.control("GET", path, credential=each.reader)
+        assert (shown["status"], shown["votes"]) == ("pending", [])
+
+    run(tmp_path, scenario)
+
+
+def test_two_credentials_are_none(tmp_path):
+    async def scenario(each):
+        bearer = ("Authorization", f"Bearer {each.reader}")
+        url = f"{each.control_url}/v1/approvals"
+        async with each.http.get(url, headers=CIMultiDict([bearer, bearer])) as answer:
+            assert answer.status == 401
 
     run(tmp_path, scenario)

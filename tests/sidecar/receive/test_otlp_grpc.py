@@ -150,7 +150,7 @@ def test_health_needs_no_key(kit):
 def test_a_taken_port_is_an_error_with_its_cause(kit):
     async def scenario():
         async with kit.grpc() as target, kit.http() as url:
-            with pytest.raises(OSError, match=target):
+            with pytest.raises(OSError, match="the address is taken"):
                 async with kit.grpc(at=target):
                     pass
             with pytest.raises(OSError):
@@ -198,3 +198,29 @@ def test_the_real_sdk_exporters_are_taken_and_without_a_key_are_not(kit, wire):
         for span in scope.spans
     ]
     assert sorted(names) == [f"chat {number}" for number in range(5)]
+
+
+def test_two_credentials_are_none(kit, requests):
+    async def scenario():
+        async with kit.grpc() as target, grpc.aio.insecure_channel(target) as channel:
+            twice = (("authorization", f"Bearer {kit.key()}"),) * 2
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                message = requests[0](1).SerializeToString()
+                await channel.unary_unary(TRACES)(message, metadata=twice, timeout=10)
+            assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+    asyncio.run(scenario())
+    assert kit.records() == []
+
+
+class Broken:
+    """A sink that fails in a way nobody foresaw."""
+
+    async def append(self, entry):
+        raise KeyError("secret of the entry")
+
+
+def test_a_fault_of_ours_is_told_in_fixed_words(kit, requests, caplog, capsys):
+    error = run(kit, requests[0](1).SerializeToString(), key=kit.key(), sink=Broken())
+    assert error.code() == grpc.StatusCode.INTERNAL
+    assert "secret" not in error.details() + "".join(capsys.readouterr()) + caplog.text

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from multidict import CIMultiDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from sidecar.errors import StoreUnavailable
@@ -190,3 +191,49 @@ def test_a_failing_store_is_temporary_and_tells_no_path(kit, requests):
     assert (answer.status, Status.FromString(answer.body).code) == (503, 14)
     assert b"secret" not in answer.body
     assert "Retry-After" in answer.headers
+
+
+def test_two_credentials_are_none(kit, requests):
+    async def scenario():
+        bearer = ("Authorization", f"Bearer {kit.key()}")
+        headers = CIMultiDict([bearer, bearer, ("Content-Type", PROTOBUF)])
+        async with kit.http() as url, aiohttp.ClientSession() as session:
+            message = requests[0](1).SerializeToString()
+            async with session.post(f"{url}/v1/traces", data=message, headers=headers) as answer:
+                assert answer.status == 401
+
+    asyncio.run(scenario())
+    assert kit.records() == []
+
+
+class Broken:
+    """A sink that fails in a way nobody foresaw."""
+
+    async def append(self, entry):
+        raise KeyError("secret of the entry")
+
+
+@pytest.mark.parametrize("type_", [PROTOBUF, JSON])
+def test_a_fault_of_ours_is_a_status_in_the_requests_encoding(kit, requests, type_, caplog, capsys):
+    body = requests[0](1).SerializeToString() if type_ == PROTOBUF else json_body(SPAN)
+    answer = run(kit, body, key=kit.key(), type_=type_, sink=Broken())
+    assert (answer.status, answer.headers["Content-Type"]) == (500, type_)
+    if type_ == PROTOBUF:
+        code, message = Status.FromString(answer.body).code, Status.FromString(answer.body).message
+    else:
+        code, message = json.loads(answer.body)["code"], json.loads(answer.body)["message"]
+    assert code == 13
+    assert "secret" not in message + "".join(capsys.readouterr()) + caplog.text
+
+
+def test_a_malformed_request_is_a_status_too(kit):
+    async def scenario():
+        async with kit.http() as url:
+            reader, writer = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+            writer.write(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nAuthorization hidden\r\n\r\n")
+            answer = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == 3
+        assert b"hidden" not in answer
+
+    asyncio.run(scenario())

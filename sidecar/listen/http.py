@@ -1,0 +1,286 @@
+"""The one way an HTTP listener of ours is made: aiohttp's server, kept from saying too much and
+from waiting for ever.
+
+**Rules**
+1. What a peer sent is repeated in no answer and reaches no log: the library's own error pages,
+   tracebacks and loggers are never used.
+2. Whatever a handler raises is an answer of ours, counted by reason.
+3. Every wait for a peer ends: head, body, pause between requests, taking the answer.
+4. Connections beyond ``connections_max`` are refused, and counted.
+5. A stop waits for requests that came whole; others are cut after ``stop_seconds``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+from msgspec import Struct
+
+from sidecar.listen import fault
+from sidecar.listen.fault import ConnectionLimits, Fault, Record, Render
+
+Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+_BACKLOG = 1024
+_HEADERS_MAX = 100
+_LINGER_SECONDS = 1.0
+"""How long a refused body is still read, so that the refusal is not lost in a reset."""
+
+
+class SlowBody(Exception):
+    """A body that was not whole in time; what a handler that reads it gets."""
+
+
+class Manners(Struct, frozen=True, kw_only=True):
+    """How a listener treats its peers: its limits, its answers, and who is told."""
+
+    record: Record
+    limits: ConnectionLimits = ConnectionLimits()
+    render: Render = fault.problem
+
+
+class Listener:
+    """One address with one handler. ``start``, then ``port``; ``stop`` is safe always."""
+
+    def __init__(
+        self, serve: Serve | web.Application, host: str, port: int, manners: Manners
+    ) -> None:
+        self._serve = serve
+        self._host = host
+        self._wanted_port = port
+        self._manners = manners
+        self._runner: web.BaseRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        assert self._runner is not None
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def start(self) -> None:
+        """Bind and serve. Raises OSError when the address cannot be had."""
+        runner = self._made()
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._wanted_port, backlog=_BACKLOG).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+
+    async def stop(self) -> None:
+        """Stop listening, wait for what came whole, cut the rest."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    def _made(self) -> web.BaseRunner:
+        seconds = self._manners.limits.stop_seconds
+        if isinstance(self._serve, web.Application):
+            return _Pages(self._serve, self._manners, shutdown_timeout=seconds)
+        return web.ServerRunner(_Served(self._serve, self._manners), shutdown_timeout=seconds)
+
+
+class _Pages(web.AppRunner):
+    """Serves an application's pages in our manner."""
+
+    def __init__(self, app: web.Application, manners: Manners, *, shutdown_timeout: float) -> None:
+        super().__init__(app, shutdown_timeout=shutdown_timeout)
+        self._manners = manners
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Served(made.request_handler, self._manners, request_factory=made.request_factory)
+
+
+class _Served(web.Server):
+    """Makes connections, and turns all that handlers do into an answer."""
+
+    def __init__(self, serve: Serve, manners: Manners, **given: Any) -> None:
+        super().__init__(self._answer, **given)
+        self.manners = manners
+        self._serve = serve
+
+    def __call__(self) -> "_Connection":
+        """A connection that was just made."""
+        return _Connection(self, asyncio.get_running_loop())
+
+    @property
+    def full(self) -> bool:
+        """Whether no further connection is taken."""
+        return len(self._connections) >= self.manners.limits.connections_max
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            with self._clocked(request):
+                answer = await self._serve(request)
+            if not isinstance(answer, web.StreamResponse):
+                raise TypeError("a handler must answer")
+        except web.HTTPException as error:
+            return self.refusal(fault.refused(error.status), request)
+        except Exception as error:
+            if request.writer.output_size > 0:
+                self.manners.record(fault.INTERNAL.reason, error)
+                raise ConnectionError("an answer was begun") from None
+            return self.refusal(_meant(error), request, error)
+        return answer
+
+    def refusal(
+        self, what: Fault, request: web.BaseRequest, error: BaseException | None = None
+    ) -> web.Response:
+        """The answer to a fault, after which the connection is closed."""
+        gone = request.transport is None
+        self.manners.record("peer_gone" if gone else what.reason, None if gone else error)
+        media_type, body = self.manners.render(what, request.content_type)
+        answer = web.Response(status=what.status, body=body, reason=fault.phrase(what.status))
+        answer.headers["Content-Type"] = media_type
+        answer.force_close()
+        return answer
+
+    @contextmanager
+    def _clocked(self, request: web.BaseRequest) -> Iterator[None]:
+        """Let the body fail with SlowBody when it is not whole in time."""
+        body = request.content
+        if body.is_eof():
+            yield
+            return
+        loop, seconds = asyncio.get_running_loop(), self.manners.limits.body_seconds
+        timer = loop.call_later(seconds, lambda: body.set_exception(SlowBody()))
+        body.on_eof(timer.cancel)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+class _Connection(web.RequestHandler):
+    """A connection whose peer has to be quick, and learns nothing from its own mistakes."""
+
+    def __init__(self, served: _Served, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            served,
+            loop=loop,
+            keepalive_timeout=served.manners.limits.idle_seconds,
+            access_log=cast(Any, None),
+            auto_decompress=False,
+            max_headers=_HEADERS_MAX,
+            lingering_time=_LINGER_SECONDS,
+        )
+        self._served = served
+        self._manners = served.manners
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._begun = False
+        self._answering = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or refuse it where there are too many."""
+        if self._served.full:
+            self._force_close = True
+            self._manners.record(fault.CROWDED.reason, None)
+            real = cast(asyncio.Transport, transport)
+            real.write(fault.raw(fault.CROWDED, self._manners.render))
+            real.close()
+            return
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
+        self._head_came()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; the clock runs while a head is begun and not whole."""
+        seen = self._request_count
+        try:
+            super().data_received(data)
+        except Exception as error:
+            self._manners.record(fault.INTERNAL.reason, error)
+            self.force_close()
+            return
+        if self._request_count > seen:
+            self._head_came()
+        elif data and (self._head_timer is not None or self._idle()):
+            self._begun = True
+            self._await_head()
+
+    def _idle(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            seconds = self._manners.limits.head_seconds
+            self._head_timer = self._loop.call_later(seconds, self._head_late)
+
+    def _head_came(self) -> None:
+        self._begun = False
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_late(self) -> None:
+        self._head_timer = None
+        self._manners.record(fault.HEAD_SLOW.reason, None)
+        if self._begun and self.transport is not None:
+            self.transport.write(fault.raw(fault.HEAD_SLOW, self._manners.render))
+        self.force_close()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the answer, to a peer that takes it in time."""
+        resp.headers.setdefault("Server", fault.SERVER)
+        transport, self._answering = self.transport, True
+        try:
+            async with asyncio.timeout(self._manners.limits.answer_seconds):
+                return await super().finish_response(request, resp, start_time)
+        except TimeoutError:
+            self._manners.record("answer_slow", None)
+            if transport is not None:
+                transport.abort()
+            self.force_close()
+            return resp, True
+        finally:
+            self._answering = False
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it quotes the request
+    ) -> web.StreamResponse:
+        """The answer to a request that could not be parsed."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun")
+        what = fault.MALFORMED if status == fault.MALFORMED.status else fault.INTERNAL
+        return self._served.refusal(what, request, exc)
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:  # noqa: ARG002 - they quote the request
+        """Count what the library would log; a late body has been counted."""
+        error = kw.get("exc_info")
+        if not isinstance(error, SlowBody):
+            self._manners.record(
+                fault.INTERNAL.reason, error if isinstance(error, BaseException) else None
+            )
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """End: a request that came whole may go on, any other has ``timeout`` seconds."""
+        request = self._current_request
+        whole = request is not None and request.content.is_eof()
+        if whole and not self._answering:
+            timeout = self._manners.limits.flight_seconds
+        await super().shutdown(timeout)
+
+
+def _meant(error: Exception) -> Fault:
+    """The fault that an exception of a handler stands for."""
+    if isinstance(error, SlowBody):
+        return fault.BODY_SLOW
+    if isinstance(error, web.RequestPayloadError | HttpProcessingError):
+        return fault.BODY_MALFORMED
+    return fault.INTERNAL
