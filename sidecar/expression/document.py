@@ -6,6 +6,8 @@ Rules
 2. The whole tree is checked before anything is built: msgspec itself would stop at the first
    problem.
 3. A problem names its place twice: the dotted path and the line.
+4. What would be no JSON is refused: keys that are not text, tags, numbers and texts beyond the
+   bounds (``bounded``).
 """
 
 import re
@@ -32,6 +34,7 @@ from msgspec.inspect import (
 )
 
 from sidecar.errors import Problem, SidecarError
+from sidecar.expression.bounded import TEXT_CHARS_MAX, Beyond, BoundedLoader, beyond
 
 T = TypeVar("T")
 
@@ -54,21 +57,38 @@ class Document(Struct, frozen=True, kw_only=True):
 
 def read(text: str, *, name: str) -> Document:
     """The document of a YAML text; ``name`` is how messages call it. Raises SidecarError."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise SidecarError(f"it is longer than {TEXT_CHARS_MAX} characters", where=name)
+    try:
+        return _read(text, name)
+    except Beyond as error:
+        raise SidecarError(f"it is refused: {error.problem}", where=_place(name, error)) from None
+    except yaml.MarkedYAMLError as error:
+        said = error.problem or error.context
+        raise SidecarError(f"it is not YAML: {said}", where=_place(name, error)) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"the character {error.character!r} is not allowed"
+        raise SidecarError(f"it is not YAML: {problem}", where=f"{name}:{line}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SidecarError(f"it is not YAML: {error}", where=f"{name}:1") from None
+
+
+def _read(text: str, name: str) -> Document:
     lines: dict[str, int] = {}
     loader = _CoreLoader(text)
     try:
         node = loader.get_single_node()
         _index(node, "", lines)
         value = loader.construct_document(node) if node is not None else {}
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{name}:{mark.line + 1}" if mark else name
-        raise SidecarError(f"it is not YAML: {error.problem}", where=where) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise SidecarError(f"it is not YAML: {error}", where=name) from None
     finally:
         loader.dispose()
     return Document(name=name, value=value, lines=lines)
+
+
+def _place(name: str, error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    return f"{name}:{mark.line + 1}" if mark else name
 
 
 def convert(document: Document, kind: type[T]) -> T:
@@ -208,10 +228,15 @@ def _below(path: str, name: Any) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-class _CoreLoader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2 core scalars."""
+class _CoreLoader(BoundedLoader):
+    """The bounded loader with YAML 1.2 core scalars, and no others."""
 
 
+_SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
+_MAPPING, _SEQUENCE = {"tag:yaml.org,2002:map"}, {"tag:yaml.org,2002:seq"}
+_TEXT = "tag:yaml.org,2002:str"
+_CoreLoader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))
+_CoreLoader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
 _CoreLoader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("tag:yaml.org,2002:bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
@@ -226,14 +251,26 @@ for _tag, _pattern, _first in (
     _CoreLoader.add_implicit_resolver(_tag, re.compile(_pattern), list(_first))
 
 
+def _check_tag(node: yaml.Node) -> None:
+    if isinstance(node, yaml.ScalarNode):
+        allowed = _SCALARS
+    else:
+        allowed = _MAPPING if isinstance(node, yaml.MappingNode) else _SEQUENCE
+    if node.tag not in allowed:
+        raise beyond(f"the tag {node.tag} is not taken; leave it out", node)
+
+
 def _index(node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
     if node is None:
         return
     lines.setdefault(path, node.start_mark.line + 1)
+    _check_tag(node)
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
             name = str(key.value)
+            if not isinstance(key, yaml.ScalarNode) or key.tag != _TEXT:
+                raise beyond(f"key {name[:80]!r} is not text: quote it", key)
             if name in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"key {name!r} stands twice", problem_mark=key.start_mark

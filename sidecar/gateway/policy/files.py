@@ -23,6 +23,7 @@ import yaml
 
 from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
+from sidecar.expression.bounded import BoundedLoader
 from sidecar.gateway.policy.bundle import Bundle, BundleInvalid, DataFile, Module, make_bundle
 from sidecar.gateway.strict import read_json
 
@@ -123,8 +124,8 @@ def _data(root: Path, name: str) -> DataFile:
     return DataFile(name, Path(name).parent.parts, value, sha256(text.encode()))
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without a key twice in one mapping."""
+class _StrictLoader(BoundedLoader):
+    """Bounded YAML without a key twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         found = super().construct_mapping(node, deep)
