@@ -29,7 +29,7 @@ from processors.redact.masker import digest
 from processors.redact.terms import Kind, RedactionKey
 from processors.value import duration_ns
 from sidecar import clock
-from sidecar.config import Config, Loaded, is_loopback, load, split_address
+from sidecar.config import Config, Loaded, is_loopback, load
 from sidecar.control.http import ControlServer
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import LeadsBack, Target, TargetRefused
@@ -45,6 +45,7 @@ from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.identity.keys import authenticate, mint, mint_dev
+from sidecar.listen.address import split_address
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf

@@ -36,6 +36,7 @@ from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
+from sidecar.listen.address import split_address
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
 from sidecar.probe.config import Probe
@@ -235,14 +236,6 @@ def _meant(problems: list[Problem], unshaped: set[str]) -> Iterator[Problem]:
         if part not in unshaped | follow and (problem.path, problem.text) not in seen:
             seen.add((problem.path, problem.text))
             yield problem
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``127.0.0.1:4317`` or ``[::1]:4317``. Raises ValueError."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", address)
-    if match is None or int(match[3]) > 65535:
-        raise ValueError(f"{address!r} is not host:port")
-    return match[1] or match[2], int(match[3])
 
 
 def is_loopback(address: str) -> bool:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from sidecar.config import environment_names, is_loopback, load, split_address
+from sidecar.config import environment_names, is_loopback, load
 from sidecar.errors import SidecarError
+from sidecar.listen.address import split_address
 
 
 def write(tmp_path, text):
