@@ -89,6 +89,12 @@ HTTP_FAULTS = Counter(
     ("listener", "reason"),
     registry=REGISTRY,
 )
+TASK_FAILURES = Counter(
+    "sidecar_task_failures_total",
+    "Failures that a long-lived task caught, to try again.",
+    ("task",),
+    registry=REGISTRY,
+)
 _QUIET_SECONDS = 10
 
 

@@ -9,7 +9,6 @@ Rules
 import asyncio
 
 from sidecar import clock
-from sidecar.errors import StoreUnavailable
 from sidecar.store.outbox import SENT, Progress
 from sidecar.store.ports import ExportProgress
 from sidecar.telemetry import (
@@ -17,10 +16,11 @@ from sidecar.telemetry import (
     EXPORT_LAG_SECONDS,
     EXPORT_QUEUE_BYTES,
     EXPORTED_ITEMS,
+    TASK_FAILURES,
     log,
 )
 
-_REST_SECONDS = 1.0
+_REST_SECONDS, _REST_SECONDS_MAX = 1.0, 10.0
 
 _log = log("export")
 
@@ -48,13 +48,17 @@ class ExportWatch:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self) -> None:
+        rest = _REST_SECONDS
         while True:
             try:
                 for entry in self._progress.progress():
                     self._tell(entry)
-            except StoreUnavailable as error:
-                _log.warning("export_progress_unknown", reason=error.text())
-            await asyncio.sleep(_REST_SECONDS)
+                rest = _REST_SECONDS
+            except Exception as error:
+                TASK_FAILURES.labels("export_watch").inc()
+                _log.warning("export_progress_unknown", fault=error)
+                rest = min(2 * rest, _REST_SECONDS_MAX)
+            await asyncio.sleep(rest)
 
     def _tell(self, entry: Progress) -> None:
         since = 0 if entry.oldest_ns is None else max(0, clock.now_ns() - entry.oldest_ns)

@@ -28,7 +28,7 @@ from sidecar.gateway.events import Malformed
 from sidecar.gateway.opening import House, nameless_call, open_call
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.problem import Refused
-from sidecar.gateway.recovery.driver import reconcile_unresolved, take_orphans
+from sidecar.gateway.recovery.driver import keep_reconciling, take_orphans
 from sidecar.gateway.request import ToolReply
 from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, log
@@ -95,7 +95,7 @@ class Gateway:
         )
         await self.activate_policy()
         await take_orphans(self._desk)
-        self._reconciling = asyncio.ensure_future(reconcile_unresolved(self._desk))
+        self._reconciling = asyncio.ensure_future(keep_reconciling(self._desk))
 
     async def activate_policy(self) -> None:
         """From now on only the policy port's present revision authorises calls."""

@@ -3,7 +3,8 @@
 Rules
 1. The child that dies is started again after a pause that doubles from ``_PAUSE_SECONDS_MIN`` to
    ``_PAUSE_SECONDS_MAX`` and is short again once a child has lived ``_HEALTHY_SECONDS``.
-2. Each restart is counted and logged with the exit code.
+2. Each restart is counted and logged with the exit code. A child that cannot even be started (no
+   descriptors, no memory) is tried again in the same way: the watch itself never ends.
 3. The child ends when its standard input ends: on ``stop``, and when this process dies in any way.
 
 How the whole of ingest is built, in the order in which it starts (it stops in reverse)::
@@ -25,7 +26,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 
 from sidecar import clock
-from sidecar.telemetry import CHILD_RESTARTS, log
+from sidecar.telemetry import CHILD_RESTARTS, TASK_FAILURES, log
 
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.1, 10.0
 _HEALTHY_SECONDS = 30.0
@@ -86,7 +87,7 @@ class PipelineProcess:
         pause = _PAUSE_SECONDS_MIN
         while True:
             started = clock.monotonic_ns()
-            code = await process.wait()
+            code = await self._end_of(process)
             if (clock.monotonic_ns() - started) / 1e9 >= _HEALTHY_SECONDS:
                 pause = _PAUSE_SECONDS_MIN
             CHILD_RESTARTS.labels(self._name).inc()
@@ -94,7 +95,30 @@ class PipelineProcess:
             _log.error(f"{self._name}_died", exit_code=code, again_in_seconds=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-            process = self._process = await self._spawn()
+            process = await self._again()
+
+    async def _end_of(self, process: Process) -> int | None:
+        try:
+            return await process.wait()
+        except Exception as error:
+            TASK_FAILURES.labels(self._name).inc()
+            _log.error(f"{self._name}_lost", fault=error)
+            process.kill()
+            return process.returncode
+
+    async def _again(self) -> Process:
+        """A new child, however often it takes."""
+        pause = _PAUSE_SECONDS_MIN
+        while True:
+            try:
+                self._process = await self._spawn()
+            except Exception as error:
+                TASK_FAILURES.labels(self._name).inc()
+                _log.error(f"{self._name}_not_started", fault=error, again_in_seconds=pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+            else:
+                return self._process
 
     async def _spawn(self) -> Process:
         process = await asyncio.create_subprocess_exec(

@@ -56,7 +56,12 @@ class Checker:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="check")
         asked = msgspec.json.encode(Asked(signal, encoding, limits))
         loop = asyncio.get_running_loop()
-        return _checked(await loop.run_in_executor(self._pool, self._ask, asked, payload))
+        try:
+            line = await loop.run_in_executor(self._pool, self._ask, asked, payload)
+        except RuntimeError as error:  # no thread can be started
+            _log.error("body_check_not_started", reason=str(error))
+            line = b""
+        return _checked(line)
 
     async def close(self) -> None:
         """End the process; whoever waits is told to come back."""

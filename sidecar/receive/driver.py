@@ -2,17 +2,17 @@
 
 Rules
 1. Only records at or before the pipeline's own cursor are deleted, whatever their age.
-2. A store that fails is tried again; nothing is lost by a record that stays.
+2. Whatever fails is logged, counted and tried again, ever more slowly; nothing is lost by a record
+   that stays.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from sidecar.errors import StoreUnavailable
-from sidecar.telemetry import JOURNAL_BYTES, log
+from sidecar.telemetry import JOURNAL_BYTES, TASK_FAILURES, log
 
-_REST_SECONDS = 0.25
+_REST_SECONDS, _REST_SECONDS_MAX = 0.25, 5.0
 
 _log = log("receive")
 
@@ -51,13 +51,17 @@ class Trimmer:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _keep_short(self) -> None:
+        rest = _REST_SECONDS
         while True:
             try:
                 await self._trim()
-            except StoreUnavailable as error:
-                _log.warning("journal_not_trimmed", reason=error.text())
-            JOURNAL_BYTES.set(self._journal.bytes_held)
-            await asyncio.sleep(_REST_SECONDS)
+                JOURNAL_BYTES.set(self._journal.bytes_held)
+                rest = _REST_SECONDS
+            except Exception as error:
+                TASK_FAILURES.labels("trim").inc()
+                _log.warning("journal_not_trimmed", fault=error)
+                rest = min(2 * rest, _REST_SECONDS_MAX)
+            await asyncio.sleep(rest)
 
     async def _trim(self) -> None:
         consumed = self._consumed()

@@ -21,6 +21,7 @@ from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.process import ANSWER, HEAD, LOAD, ORDERS, RULE, TREE
 
 START_SECONDS = 15.0
+_REAP_SECONDS = 0.05
 FRAME_BYTES_MAX = 64 * 1024**2
 _SCRIPT = Path(__file__).with_name("process.py")
 
@@ -137,8 +138,13 @@ class Child(asyncio.Protocol):
 
     async def ended(self) -> None:
         """Wait until the process is reaped."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        try:
             await asyncio.to_thread(self._process.wait)
+        except (OSError, RuntimeError):  # no thread can be had: it is reaped all the same
+            while self._process.poll() is None:
+                await asyncio.sleep(_REAP_SECONDS)
 
     async def _converse(self, kind: int, payload: bytes) -> bytes:
         future: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()

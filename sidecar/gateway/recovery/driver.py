@@ -35,9 +35,10 @@ from sidecar.store.ledger import (
     HoldState,
     OpenedCall,
 )
-from sidecar.telemetry import log
+from sidecar.telemetry import TASK_FAILURES, log
 
 _LOG = log("gateway")
+_PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 1.0, 60.0
 _EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
     "failed_safe": ("not_executed", "released"),
     "unknown": ("unknown", "held"),
@@ -67,6 +68,19 @@ async def reconcile_unresolved(desk: Desk) -> None:
             _LOG.error("not reconciled", call_id=claim.call_id, why=error)
             continue
         _LOG.info("call reconciled", call_id=claim.call_id, tool=claim.tool, done=done)
+
+
+async def keep_reconciling(desk: Desk) -> None:
+    """The same, until it was done once: a store that fails is asked again, ever more slowly."""
+    pause = _PAUSE_SECONDS_MIN
+    while True:
+        try:
+            return await reconcile_unresolved(desk)
+        except Exception as error:
+            TASK_FAILURES.labels("reconcile").inc()
+            _LOG.error("reconciliation failed", why=error, again_in_seconds=pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
 
 async def resolve(desk: Desk, claim: Claim) -> bool | None:

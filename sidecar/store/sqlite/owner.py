@@ -10,6 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from sidecar.errors import StoreUnavailable
 from sidecar.store.sqlite.connection import translating
 
 
@@ -34,9 +35,12 @@ class Owners:
         if self._path is None or owner in self._held:
             return True
         try:
-            descriptor = os.open(self._file(owner), os.O_RDWR)
-        except FileNotFoundError:
-            return False
+            with translating(self._file(owner)):
+                descriptor = os.open(self._file(owner), os.O_RDWR)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return False
+            raise  # nobody is declared dead because a file could not be opened
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
