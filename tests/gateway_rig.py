@@ -119,7 +119,9 @@ def tools(**changes):
     )  # fmt: skip
 
 
-RECONCILE = Reconcile(get="/refunds?key={idempotency_key}", done="size(response.json.refunds) > 0")
+RECONCILE = Reconcile(
+    get="/refunds?key={idempotency_key}", done="size(response.json.refunds) > 0", settle="1s"
+)
 
 
 def keyring(keys):

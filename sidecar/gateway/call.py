@@ -61,6 +61,7 @@ from sidecar.gateway.idempotency import (
     Unknown,
     in_flight,
     meaning,
+    not_settled,
     outcome_unknown,
 )
 from sidecar.gateway.problem import Refusal
@@ -120,7 +121,7 @@ class Call:
 
     def _key_found(self, event: KeyFound) -> Commands:
         call = self._call
-        match meaning(event.claim, call.fingerprint, call.rules, event.now_ns):
+        match meaning(event.claim, call.fingerprint, call.rules, event.now_ns, runs=event.runs):
             case Execute() as execute:
                 self._execute = execute
                 return self._commit() if self._decided else self._decide()
@@ -148,8 +149,10 @@ class Call:
 
     def _reconciling(self, event: Event) -> Commands:
         match event:
-            case Reconciled(done=None):
+            case Reconciled(done=None, settles_in_s=None):
                 return self._refuse(outcome_unknown("the tool could not tell"))
+            case Reconciled(done=None, settles_in_s=int(seconds)):
+                return self._refuse(not_settled(seconds))
             case Reconciled():
                 return self._look_up()
             case StoreFailed():

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from sidecar.gateway.config import Approvals, Mode
 from sidecar.gateway.opening import House
 from sidecar.gateway.registry import Registry
+from sidecar.gateway.settling import Settling
 from sidecar.gateway.upstream import PolicyPort, Upstreams
-from sidecar.store.ledger import Signer
+from sidecar.store.ledger import Claim, Signer
 from sidecar.store.ports import GatewayLedger
 
 
@@ -32,7 +33,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class Desk(Struct, frozen=True, kw_only=True):
-    """What every call is served with. ``owner`` names this gateway's claims."""
+    """What every call is served with. ``owner`` names this gateway's claims, ``running`` its calls
+    that have not ended."""
 
     ports: Ports
     settings: Settings
@@ -41,3 +43,16 @@ class Desk(Struct, frozen=True, kw_only=True):
     owner: str
     now_ns: Callable[[], int]
     new_id: Callable[[], str]
+    running: set[str] = field(default_factory=set)
+    settling: Settling = field(default_factory=Settling)
+
+    def runs(self, claim: Claim) -> bool:
+        """Whether somebody is still at a claim's call: known by process and lock, not by a clock.
+
+        Another's claim that was not sent within its lease can be taken: the fence keeps it unsent.
+        """
+        if claim.owner == self.owner:
+            return claim.call_id in self.running
+        if claim.state == "claimed" and claim.lease_until_ns <= self.now_ns():
+            return False
+        return self.ports.ledger.owner_lives(claim.owner)

@@ -138,11 +138,15 @@ class Gateway:
     async def _call(self, request: ToolRequest, principal: Principal) -> ToolReply:
         started_ns = clock.monotonic_ns()
         performer = self._open(request, principal)
+        running = self._open_desk.running
+        running.add(performer.call.call_id)
         try:
             reply = await self._run(performer)
         except Exception as error:
             _LOG.error("call failed", call_id=performer.call.call_id, why=error)
             reply = response.refused(performer.own_fault(), "", "")
+        finally:
+            running.discard(performer.call.call_id)
         self._count(performer, reply, clock.monotonic_ns() - started_ns)
         return reply
 

@@ -38,10 +38,11 @@ class Malformed(Struct, frozen=True, kw_only=True):
 
 
 class KeyFound(Struct, frozen=True, kw_only=True):
-    """The claim on the call's key, None when there is none."""
+    """The claim on the call's key, None when there is none; ``runs``: somebody is still at it."""
 
     claim: Claim | None
     now_ns: int
+    runs: bool = False
 
 
 class Decided(Struct, frozen=True, kw_only=True):
@@ -104,9 +105,13 @@ class TimedOut(Struct, frozen=True, kw_only=True):
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
-    """What the tool's own recipe says, recorded: done, not done, or None for neither."""
+    """What the tool's own recipe says, recorded by us or another: done, not done, None for neither.
+
+    ``settles_in_s``: it found nothing, which proves nothing before so many seconds.
+    """
 
     done: bool | None
+    settles_in_s: int | None = None
 
 
 class Recorded(Struct, frozen=True, kw_only=True):

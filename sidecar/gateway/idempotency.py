@@ -4,7 +4,8 @@
 1. A key belongs to project, principal and tool; nobody else can see it, use it up or probe it.
 2. The same key with another action is refused, and says nothing of the first.
 3. A new attempt only where no effect is possible: never sent, or proved without effect; after that
-   only for a tool that declares ``upstream_idempotent``.
+   only for a tool that declares ``upstream_idempotent``. While its owner is at it, a call that was
+   sent is in flight, whatever a clock says of its lease.
 4. The upstream gets a key derived from ours: stable over attempts and restarts, and of no use to
    another project.
 5. An expired key of an irreversible call is remembered and refused, never executed again.
@@ -78,8 +79,13 @@ def scope_of(call: OpenedCall) -> Scope | None:
     )
 
 
-def meaning(claim: Claim | None, fingerprint: str, rules: KeyRules, now_ns: int) -> Meaning:
-    """What a key's claim means for a call with this fingerprint (gateway.md §2.3)."""
+def meaning(
+    claim: Claim | None, fingerprint: str, rules: KeyRules, now_ns: int, *, runs: bool
+) -> Meaning:
+    """What a key's claim means for a call with this fingerprint (gateway.md §2.3).
+
+    ``runs``: whoever made the claim is still at its call.
+    """
     if claim is None:
         return Execute()
     if claim.fingerprint != fingerprint:
@@ -90,9 +96,9 @@ def meaning(claim: Claim | None, fingerprint: str, rules: KeyRules, now_ns: int)
         return Replay(claim=claim) if claim.answer is not None else _not_kept(claim)
     if claim.state in ("failed_safe", "resolved_not_done"):
         return _take_over(claim)
-    if claim.state == "unknown" or (claim.state == "sent" and claim.lease_until_ns <= now_ns):
+    if claim.state == "unknown" or (claim.state == "sent" and not runs):
         return _take_over(claim) if rules.upstream_idempotent else Unknown(claim=claim)
-    if claim.state == "claimed" and claim.lease_until_ns <= now_ns:
+    if claim.state == "claimed" and not runs:
         return _take_over(claim)
     return InFlight()
 
@@ -115,6 +121,19 @@ def outcome_unknown(why: str) -> Refusal:
         code="outcome_unknown",
         detail=f"it is not known whether the call happened ({why}); it will not be sent again. "
         "Do not repeat it under another key; ask an operator or look the effect up",
+    )
+
+
+def not_settled(seconds: int) -> Refusal:
+    """409 for a call the tool's recipe does not show yet: it may still be on its way there."""
+    return Refusal(
+        status=409,
+        code="outcome_unknown",
+        detail="it is not known whether the call happened: the tool does not show it, which proves "
+        f"nothing while it may still be at work; ask again with the same key in {seconds} s. "
+        "Do not repeat it under another key",
+        next_action="retry",
+        retry_after=seconds,
     )
 
 

@@ -196,6 +196,10 @@ class Recovery(Protocol):
         """Claims made under this name are alive until this process dies."""
         ...
 
+    def owner_lives(self, owner: str) -> bool:
+        """Whether the process that made claims under this name still runs."""
+        ...
+
     def orphans(self, limit: int = 1000) -> list[Claim]:
         """Open claims of owners that are dead."""
         ...

@@ -132,7 +132,7 @@ class Performer:
             case commands.Forward():
                 return await self._forward()
             case commands.Reconcile(claim=claim):
-                return events.Reconciled(done=await resolve(self._desk, claim))
+                return await resolve(self._desk, claim)
             case commands.Settle():
                 self._holds = "settled"
             case commands.Release():
@@ -152,8 +152,11 @@ class Performer:
         for pause in _pauses():
             claim = self._ledger.find_claim(scope)
             open_ = claim is not None and claim.state in ("claimed", "sent")
-            if not open_ or clock.monotonic_ns() >= ends_ns:
-                return events.KeyFound(claim=claim, now_ns=self._desk.now_ns())
+            runs = claim is not None and open_ and self._desk.runs(claim)
+            if open_ and not runs:
+                claim = self._ledger.find_claim(scope)  # it may have ended before its owner did
+            if not runs or clock.monotonic_ns() >= ends_ns:
+                return events.KeyFound(claim=claim, now_ns=self._desk.now_ns(), runs=runs)
             await asyncio.sleep(pause)
         raise AssertionError("pauses do not end")
 
@@ -266,6 +269,8 @@ class Performer:
         recorded = CallOutcome(
             call=self.call, receipt=self._receipt, now_ns=now_ns, end=self._end(command)
         )
+        if command.end == "unknown" and command.claim is not None:
+            self._desk.settling.meet(command.claim, clock.monotonic_ns())
         for pause in _RECORD_PAUSES_SECONDS if command.end is not None else ():
             try:
                 return self._recorded(await self._ledger.record(recorded))

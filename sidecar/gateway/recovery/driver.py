@@ -4,7 +4,8 @@
 1. A claim that was never sent is FAILED_SAFE; one that was sent is UNKNOWN; both get the receipt
    that was still owed.
 2. An unknown outcome is resolved by the tool's own recipe alone, with the evidence kept; what the
-   recipe cannot tell stays unknown.
+   recipe cannot tell stays unknown. Done counts at once, not done only as ``settling`` says, and
+   nothing counts while somebody is still at the call.
 3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled``.
 4. A recipe is asked where the call went: in twin mode, in the call's own episode.
 """
@@ -16,9 +17,11 @@ from msgspec import structs
 
 from processors.model.call import EffectKnown, Receipt
 from sidecar.canonical import sha256
+from sidecar.clock import monotonic_ns
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import receipt
 from sidecar.gateway.desk import Desk
+from sidecar.gateway.events import Reconciled
 from sidecar.gateway.idempotency import upstream_key
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.reconcile import Question, Unanswerable, evidence, judge, question
@@ -39,6 +42,7 @@ from sidecar.telemetry import TASK_FAILURES, log
 
 _LOG = log("gateway")
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 1.0, 60.0
+_SECOND_NS = 1_000_000_000
 _EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
     "failed_safe": ("not_executed", "released"),
     "unknown": ("unknown", "held"),
@@ -58,16 +62,33 @@ async def take_orphans(desk: Desk) -> int:
 
 
 async def reconcile_unresolved(desk: Desk) -> None:
-    """Ask the recipes about every unknown outcome there is, one after the other."""
-    for claim in desk.ports.ledger.unresolved():
-        try:
-            done = await resolve(desk, claim)
-        except (StoreUnavailable, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            _LOG.error("not reconciled", call_id=claim.call_id, why=error)
-            continue
-        _LOG.info("call reconciled", call_id=claim.call_id, tool=claim.tool, done=done)
+    """Ask the recipes about every unknown outcome there is, again while one has yet to settle."""
+    found = desk.ports.ledger.unresolved()
+    waiting = [claim for claim in found if _has_recipe(desk, claim)]
+    if len(found) > len(waiting):
+        _LOG.warning("outcomes unknown and no recipe to ask", calls=len(found) - len(waiting))
+    for claim in waiting:
+        desk.settling.meet(claim, monotonic_ns())
+    while waiting:
+        said = [(claim, await _resolved(desk, claim)) for claim in waiting]
+        unsettled = {each.claim_id: s for each, s in said if s is not None}
+        waiting = [claim for claim in waiting if claim.claim_id in unsettled]
+        if waiting:
+            await asyncio.sleep(min(unsettled.values()))
+
+
+async def _resolved(desk: Desk, claim: Claim) -> int | None:
+    """Seconds until it is worth asking again; None when it is not."""
+    try:
+        said = await resolve(desk, claim)
+    except (StoreUnavailable, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        _LOG.error("not reconciled", call_id=claim.call_id, why=error)
+        return None
+    if said.settles_in_s is None:
+        _LOG.info("call reconciled", call_id=claim.call_id, tool=claim.tool, done=said.done)
+    return said.settles_in_s
 
 
 async def keep_reconciling(desk: Desk) -> None:
@@ -83,23 +104,38 @@ async def keep_reconciling(desk: Desk) -> None:
         pause = min(2 * pause, _PAUSE_SECONDS_MAX)
 
 
-async def resolve(desk: Desk, claim: Claim) -> bool | None:
-    """Whether the call of a claim happened, by its tool's recipe, recorded. None: it cannot tell.
+async def resolve(desk: Desk, claim: Claim) -> Reconciled:
+    """Whether the call of a claim happened, by its tool's recipe, recorded.
 
     Raises StoreUnavailable.
     """
     tool = desk.ports.registry.tools.get(claim.tool)
     call = desk.ports.ledger.opened_call(claim.call_id)
+    unknown = Reconciled(done=None)
     if tool is None or tool.done is None or tool.config.reconcile is None or call is None:
-        return None
+        return unknown
+    if claim.state in ("claimed", "sent") and desk.runs(claim):
+        return unknown
+    desk.settling.meet(claim, monotonic_ns())
     key = upstream_key(desk.house.secret, claim.key_hash) if claim.key_hash else ""
     reply = await _ask(desk, tool, call, key)
     done = judge(tool.done, reply, idempotency_key=key) if reply else None
     if done is None or reply is None:
-        return None
+        return unknown
+    if not done:
+        left_ns = desk.settling.not_done(claim, tool.settle_ns, monotonic_ns())
+        if left_ns > 0:
+            return Reconciled(done=None, settles_in_s=-(-left_ns // _SECOND_NS))
     state: ClaimState = "resolved_done" if done else "resolved_not_done"
     answer = evidence(reply, claim.call_id) if done else None
-    return done if await _end(desk, claim, state, code="reconciled", answer=answer) else None
+    await _end(desk, claim, state, code="reconciled", answer=answer)  # or another did just now
+    desk.settling.forget(claim)
+    return Reconciled(done=done)
+
+
+def _has_recipe(desk: Desk, claim: Claim) -> bool:
+    tool = desk.ports.registry.tools.get(claim.tool)
+    return tool is not None and tool.done is not None
 
 
 async def _ask(

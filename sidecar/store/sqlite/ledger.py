@@ -103,6 +103,10 @@ class SqliteLedger(SqliteLedgerReader):
         """Claims made under this name are alive until ``close`` or this process's death."""
         self._owners.hold(owner)
 
+    def owner_lives(self, owner: str) -> bool:
+        """Whether the process that made claims under this name still runs."""
+        return self._owners.lives(owner)
+
     def find_claim(self, scope: Scope) -> Claim | None:
         """The claim of a scope with its opened answer. Raises SealBroken."""
         row = self._read(lambda connection: claims.find(connection, scope))

@@ -85,10 +85,10 @@ class DyingUpstreams:
             die()
 
 
-def registry(port, *, reconcile=False):
+def registry(port, *, reconcile=None):
     url = f"http://127.0.0.1:{port}"
     upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
-    changes = {"reconcile": RECONCILE} if reconcile else {}
+    changes = {"reconcile": RECONCILE if reconcile is True else reconcile} if reconcile else {}
     return Registry.from_config((upstream,), tools(**changes), {})
 
 

@@ -46,8 +46,10 @@ def claim(state, *, fingerprint="sha256:a", lease=NOW + 10, expires=NOW + 10, an
     )  # fmt: skip
 
 
-def found(state=None, **fields):
-    return e.KeyFound(claim=claim(state, **fields) if state else None, now_ns=NOW)
+def found(state=None, *, runs=None, **fields):
+    kept = claim(state, **fields) if state else None
+    runs = state in ("claimed", "sent") if runs is None else runs
+    return e.KeyFound(claim=kept, now_ns=NOW, runs=runs)
 
 
 def approval(status):
@@ -148,7 +150,7 @@ def test_only_what_was_not_executed_gives_the_approval_back():
     [
         (found("claimed"), "in_flight", 409),
         (found("sent"), "in_flight", 409),
-        (found("sent", lease=NOW), "outcome_unknown", 409),
+        (found("sent", runs=False), "outcome_unknown", 409),
         (found("unknown"), "outcome_unknown", 409),
         (found("completed", fingerprint="sha256:b"), "key_reused", 422),
         (found("claimed", fingerprint="sha256:b"), "key_reused", 422),
@@ -164,7 +166,7 @@ def test_a_used_key_is_refused_as_its_claim_says(key, code, status):
 
 @pytest.mark.parametrize(
     "key",
-    [found("failed_safe"), found("resolved_not_done"), found("claimed", lease=NOW)],
+    [found("failed_safe"), found("resolved_not_done"), found("claimed", runs=False)],
 )
 def test_a_key_whose_call_had_no_effect_is_taken_over_as_the_next_attempt(key):
     _, (commit,), _ = play(received(), key, e.Decided(decision=ALLOW))
@@ -185,8 +187,19 @@ def test_an_unknown_call_is_reconciled_and_then_looked_up_again():
     assert last[0].phase == "replayed"
     _, last, _ = play(*start, e.Reconciled(done=None))
     assert last[0].code == "outcome_unknown"
+    _, last, _ = play(*start, e.Reconciled(done=None, settles_in_s=7))
+    assert (last[0].code, last[0].status) == ("outcome_unknown", 409)
+    _, (reply,), _ = play(*start, e.Reconciled(done=None, settles_in_s=7), e.Recorded())
+    assert (reply.refusal.next_action, reply.refusal.retry_after) == ("retry", 7)
     _, last, _ = play(*start, e.Reconciled(done=False), found("unknown"))
     assert last[0].code == "outcome_unknown"  # once is enough
+
+
+def test_no_clock_ends_a_call_that_somebody_is_still_at():
+    _, last, _ = play(received(reconcilable=True), found("sent", lease=NOW - 10, runs=True))
+    assert last[0].code == "in_flight"
+    _, last, _ = play(received(upstream_idempotent=True), found("sent", lease=0, runs=True))
+    assert last[0].code == "in_flight"
 
 
 def test_a_call_in_flight_is_waited_for_when_the_caller_wishes():
@@ -428,7 +441,7 @@ def test_no_attempt_is_made_while_an_effect_is_possible(first, data):
     """With a claim that was sent or is unknown, only a tool that allows it is sent to again."""
     machine = Call()
     waiting, history = list(machine.handle(first)), []
-    possible = st.sampled_from([found("sent"), found("sent", lease=NOW), found("unknown")])
+    possible = st.sampled_from([found("sent"), found("sent", runs=False), found("unknown")])
     for _ in range(30):
         if not waiting:
             break

@@ -218,7 +218,12 @@ def test_a_call_that_is_found_not_done_is_made_by_the_next_attempt(tmp_path):
         with closing(sqlite3.connect(each.shop.database, isolation_level=None)) as connection:
             assert (await each.refund("drop", key="a")).status == 409
             connection.execute("DELETE FROM effect")  # the upstream rolled it back after all
-            again = await each.refund("drop", key="a")
+            early = await each.refund("drop", key="a")
+            assert (early.json["code"], early.headers["retry-after"]) == ("outcome_unknown", "1")
+            async with asyncio.timeout(10):
+                while not each.shop.effects():  # after the settle time, and said twice
+                    await asyncio.sleep(0.1)
+                    again = await each.refund("drop", key="a")
         assert again.json["code"] == "outcome_unknown"  # attempted again, and lost again
         assert each.shop.effects() == 1
 
