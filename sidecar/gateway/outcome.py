@@ -8,7 +8,7 @@
 """
 
 from processors.model.call import EffectKnown, Reason
-from sidecar.gateway.problem import Refusal
+from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.store.ledger import ClaimState
 
 _INTERMEDIARY = frozenset({502, 503, 504})
@@ -106,7 +106,12 @@ _SPENT = {
     "approval_pending": "the approval is not given yet",
     "approval_policy_changed": "policy has changed since the approval; ask anew",
     "approval_tool_changed": "the tool has changed since the approval; ask anew",
+    "approval_revoked": "an approver's key was revoked since; a new key makes a new request",
+    "key_revoked": "the credential of this call was revoked before it was sent",
 }
+
+
+_NEXT: dict[str, NextAction] = {"approval_pending": "retry", "key_revoked": "none"}
 
 
 def not_spendable(code: str) -> Refusal:
@@ -115,5 +120,5 @@ def not_spendable(code: str) -> Refusal:
         status=403,
         code=code,
         detail=_SPENT.get(code, "the approval cannot be used"),
-        next_action="retry" if code == "approval_pending" else "request",
+        next_action=_NEXT.get(code, "request"),
     )

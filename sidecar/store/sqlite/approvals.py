@@ -6,6 +6,8 @@
    consumed or its policy or tool has changed since.
 3. A person votes once on a request, whatever number of keys they have.
 4. An approval that came back from a call that was not sent comes back once.
+5. A vote stands as long as its voter's key does: with the key it is revoked, however long ago it
+   was cast. Principals that are no key of this ledger (episodes) cannot be revoked here.
 """
 
 import sqlite3
@@ -20,6 +22,12 @@ _COLUMNS = (
     " approvers_min, decision_id, trace_id, consumed_by"
 )
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
+_KEY = "key:"
+_STANDING = (
+    "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
+    " AND decision = 'approve' AND NOT EXISTS (SELECT 1 FROM api_key"
+    " WHERE revoked_at_ns IS NOT NULL AND 'key:' || key_id = vote.voter))"
+)
 ApprovalRow = tuple[Approval, bytes]
 
 
@@ -98,6 +106,24 @@ def add_vote(connection: sqlite3.Connection, ballot: Ballot) -> bool:
     return cursor.rowcount > 0
 
 
+def is_revoked(connection: sqlite3.Connection, principal: str) -> bool:
+    """Whether this principal's key is revoked, as of this transaction."""
+    row = connection.execute(
+        "SELECT 1 FROM api_key WHERE key_id = ? AND revoked_at_ns IS NOT NULL",
+        (principal.removeprefix(_KEY),),
+    ).fetchone()
+    return row is not None
+
+
+def standing(connection: sqlite3.Connection, approval_id: str) -> int:
+    """How many approve a request whose keys are not revoked."""
+    row = connection.execute(
+        f"SELECT {_STANDING} FROM approval WHERE approval_id = ?",  # noqa: S608
+        (approval_id,),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def consume(
     connection: sqlite3.Connection,
     use: ApprovalUse,
@@ -109,10 +135,10 @@ def consume(
 ) -> str | None:
     """Spend an approval on call ``by``; None when it was done, else the code of why not."""
     cursor = connection.execute(
-        "UPDATE approval SET status = 'consumed', consumed_by = ?"
+        "UPDATE approval SET status = 'consumed', consumed_by = ?"  # noqa: S608
         " WHERE approval_id = ? AND project = ? AND requester = ? AND status = 'approved'"
         " AND expires_at_ns > ? AND action_hash = ? AND key_hash = ? AND policy_revision = ?"
-        " AND tool_digest = ?",
+        f" AND tool_digest = ? AND {_STANDING} >= approvers_min",
         (
             *(by, use.approval_id, project, requester, now_ns),
             *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
@@ -121,7 +147,11 @@ def consume(
     if cursor.rowcount > 0:
         return None
     found = find(connection, project, use.approval_id)
-    return _why_not(found[0] if found else None, use, requester=requester, now_ns=now_ns)
+    why = _why_not(found[0] if found else None, use, requester=requester, now_ns=now_ns)
+    if why != "approval_policy_changed" or found is None:
+        return why
+    stands = standing(connection, use.approval_id) >= found[0].approvers_min
+    return why if stands else "approval_revoked"
 
 
 def restore(connection: sqlite3.Connection, call_id: str) -> str | None:
@@ -137,8 +167,9 @@ def restore(connection: sqlite3.Connection, call_id: str) -> str | None:
 def take_token(connection: sqlite3.Connection, project: str, approval_id: str, now_ns: int) -> bool:
     """Whether this is the first time the approved request's token is asked for."""
     cursor = connection.execute(
-        "UPDATE approval SET token_taken = 1 WHERE approval_id = ? AND project = ?"
-        " AND status = 'approved' AND token_taken = 0 AND expires_at_ns > ?",
+        "UPDATE approval SET token_taken = 1 WHERE approval_id = ? AND project = ?"  # noqa: S608
+        " AND status = 'approved' AND token_taken = 0 AND expires_at_ns > ?"
+        f" AND {_STANDING} >= approvers_min",
         (approval_id, project, now_ns),
     )
     return cursor.rowcount > 0

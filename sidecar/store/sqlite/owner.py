@@ -3,10 +3,12 @@
 **Rules**
 1. An owner lives exactly as long as its process holds its file's lock; the kernel lets go at death,
    so no clock and no heartbeat decides.
-2. A memory ledger dies with its process: it has one owner, who lives.
+2. Who starts removes the files of the dead.
+3. A memory ledger dies with its process: it has one owner, who lives.
 """
 
 import fcntl
+import glob
 import os
 from pathlib import Path
 
@@ -22,13 +24,20 @@ class Owners:
         self._held: dict[str, int] = {}
 
     def hold(self, owner: str) -> None:
-        """Be this owner until ``close`` or death."""
+        """Be this owner until ``close`` or death; files of dead owners are removed."""
         if self._path is None:
             return
         with translating(self._file(owner)):
-            descriptor = os.open(self._file(owner), os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._held[owner] = descriptor
+            while owner not in self._held:
+                descriptor = os.open(self._file(owner), os.O_RDWR | os.O_CREAT, 0o600)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if self._is_named(owner, descriptor):
+                    self._held[owner] = descriptor
+                else:  # another took it for a dead one's between open and lock
+                    os.close(descriptor)
+            prefix = self._file("").name
+            for file in self._path.parent.glob(f"{glob.escape(prefix)}*"):
+                self.lives(file.name.removeprefix(prefix))
 
     def lives(self, owner: str) -> bool:
         """Whether the owner's process runs; a dead owner's file is removed."""
@@ -57,6 +66,12 @@ class Owners:
             owner, descriptor = self._held.popitem()
             self._file(owner).unlink(missing_ok=True)
             os.close(descriptor)
+
+    def _is_named(self, owner: str, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._file(owner).stat())
+        except FileNotFoundError:
+            return False
 
     def _file(self, owner: str) -> Path:
         assert self._path is not None

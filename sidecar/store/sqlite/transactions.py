@@ -1,8 +1,8 @@
 """The ledger's transactions: what must happen together, as jobs for the writer.
 
 **Rules**
-1. Policy revision, key claim, approval, holds and the signed authorisation are one transaction;
-   whatever fails raises Undone and leaves nothing.
+1. Policy revision, the requester's key, key claim, approval, holds and the signed authorisation are
+   one transaction; whatever fails raises Undone and leaves nothing.
 2. Receipt, end of the claim, holds and a restored approval are one transaction.
 3. A vote and what it resolves are one transaction, each in the audit chain.
 """
@@ -55,6 +55,8 @@ class Transactions:
         revision = vault.get_state(connection, POLICY_REVISION)
         if revision != intent.policy_revision.encode():
             raise Undone(NotCommitted(code="policy_changed"))
+        if approvals.is_revoked(connection, intent.call.principal):
+            raise Undone(NotCommitted(code="key_revoked"))
         before = claims.call_of(connection, intent.expected) if intent.expected else None
         fence = claims.take(connection, intent)
         if fence is None:
@@ -120,6 +122,8 @@ class Transactions:
         """Count a vote: None, or the code of why it does not count."""
         row = approvals.find(connection, ballot.project, ballot.approval_id)
         code = _why_not(row[0] if row else None, ballot)
+        if code is None and approvals.is_revoked(connection, ballot.voter):
+            code = "approver_not_eligible"
         if code == "approval_expired":
             self._resolve(connection, ballot, "expired")
         if code is not None or row is None:
@@ -136,7 +140,7 @@ class Transactions:
         self._append(connection, "approval_vote", ballot.project, ballot.now_ns, body)
         if ballot.decision == "deny":
             self._resolve(connection, ballot, "denied")
-        elif len(row[0].votes) + 1 >= row[0].approvers_min:
+        elif approvals.standing(connection, ballot.approval_id) >= row[0].approvers_min:
             self._resolve(connection, ballot, "approved")
         return None
 

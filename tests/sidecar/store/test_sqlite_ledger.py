@@ -393,3 +393,16 @@ def test_a_file_on_a_memory_file_system_is_ephemeral(tmp_path):
     assert not is_ephemeral("/run/a b/disk/ledger.db", mounts)
     assert not is_ephemeral("/dev/shmx/ledger.db", mounts)
     assert is_ephemeral(":memory:")
+
+
+def test_who_starts_removes_the_files_of_the_dead_and_of_nobody_else(tmp_path):
+    dead = tmp_path / "ledger.db-owner-dead"
+    dead.touch()
+    with ledger(tmp_path) as one:
+        one.hold_owner("one")
+        assert not dead.exists()
+        with ledger(tmp_path) as two:
+            two.hold_owner("two")
+            assert one.owner_lives("two") and two.owner_lives("one")
+            assert not two.owner_lives("dead")
+        assert not one.owner_lives("two") and one.owner_lives("one")
