@@ -38,6 +38,8 @@ _WAITING_MAX = 256 * 1024**2
 _RETRY_AFTER_S = 5
 _TRIM_ROWS = 256
 _CHECKPOINT_PAGES = 512
+# A sender waits: for a lock of somebody else, and behind a group that waited for it in vain.
+_LOCK_WAIT_MS = 1500
 
 
 class SqliteJournal:
@@ -52,6 +54,7 @@ class SqliteJournal:
         self._compress = zstandard.ZstdCompressor(level=1).compress
         connection = open_database(path, page_bytes=PAGE_BYTES)
         connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
         migrate(connection, scripts(JOURNAL), path)
         self._head = self._tail = 0
         self._measured = False
@@ -89,6 +92,10 @@ class SqliteJournal:
         except StoreUnavailable:
             self._measured = False
             raise
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable where nothing can be appended."""
+        await self._writer.check()
 
     def close(self) -> None:
         """Finish what is queued, then close."""

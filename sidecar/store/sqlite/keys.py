@@ -18,6 +18,7 @@ import msgspec
 from processors.model.principal import KeyKind, StoredKey
 from sidecar.store.redaction import SealedRedactionKey
 from sidecar.store.sqlite.connection import migrate, open_database, translating
+from sidecar.store.sqlite.presence import Presence
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 
 _COLUMNS = "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns"
@@ -38,6 +39,7 @@ class SqliteKeys:
         self._connection = open_database(path)
         migrate(self._connection, scripts(LEDGER), path)
         self._connection.execute("PRAGMA secure_delete=ON")
+        self._presence = Presence(path)
         self._lock = threading.Lock()
 
     def find_key(self, key_id: str) -> StoredKey | None:
@@ -162,6 +164,7 @@ class SqliteKeys:
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[StoredKey]:
         with self._lock, translating(self._path):
+            self._presence.check()  # a key revoked in the file that lies there now is revoked
             return [_key(row) for row in self._connection.execute(query, values)]
 
     def _write(self, query: str, values: tuple[object, ...]) -> bool:

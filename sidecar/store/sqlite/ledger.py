@@ -43,6 +43,8 @@ from sidecar.store.sqlite.transactions import Transactions, Undone
 from sidecar.store.sqlite.writer import Writer
 
 T = TypeVar("T")
+LOCK_WAIT_MS = 1500
+"""How long a commit waits for a lock of somebody else; whoever waits behind it waits as long."""
 GATEWAY_SEAL = ""
 """What is the gateway's own is sealed under the name no project can have."""
 
@@ -55,8 +57,7 @@ class SqliteLedger(SqliteLedgerReader):
     ) -> None:
         connection = open_database(path)
         migrate(connection, scripts(LEDGER), path)
-        if busy_timeout_ms is not None:
-            connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms)}")
+        connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms or LOCK_WAIT_MS)}")
         self._chain = Chain(str(path))
         self._jobs = Transactions(self._chain)
         self._writer = Writer(connection, str(path), self._chain.sign_head)
@@ -75,6 +76,11 @@ class SqliteLedger(SqliteLedgerReader):
         self._owners.close()
         if not self._memory:
             super().close()
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable where nothing can be recorded or read."""
+        await self._writer.check()
+        self.audit_head()
 
     def use_signer(self, signer: Signer) -> None:
         """Sign audit heads with this key; nothing can be recorded before."""

@@ -19,6 +19,7 @@ from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
 from sidecar.store.sqlite import approvals, calls, chain, vault
 from sidecar.store.sqlite.connection import open_database, translating
+from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
 Read = Callable[[Callable[[sqlite3.Connection], T]], T]
@@ -36,10 +37,12 @@ class Connection:
         self._path = path
         self._lock = threading.Lock()
         self._connection = open_database(path, read_only=True)
+        self._presence = Presence(path)
 
     def run(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """The query's result. Raises StoreUnavailable."""
         with self._lock, translating(self._path):
+            self._presence.check()
             return query(self._connection)
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from sidecar.store.envelope import Sealers
 from sidecar.store.sqlite.bounds import admitted, expire, prune, room_taken, tally
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.outbox import put
+from sidecar.store.sqlite.presence import Presence
 from sidecar.store.sqlite.runs import published, remember, supersede, touched
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.store.sqlite.writer import Writer
@@ -75,11 +76,13 @@ class SqliteTraces:
     def __init__(self, path: Path | str) -> None:
         self._path = str(path)
         self._connection = open_database(path, read_only=True)
+        self._presence = Presence(path)
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def cursor(self, name: str) -> int:
         """The position of a source's cursor, 0 if it was never read."""
         with translating(self._path):
+            self._presence.check()
             row = self._connection.execute(
                 "SELECT position FROM cursor WHERE name = ?", (name,)
             ).fetchone()
@@ -97,6 +100,7 @@ class SqliteTraces:
         used = [(text, value) for text, value in conditions if value is not None]
         where = " AND ".join(["newest = 1", *(text for text, _ in used)])
         with translating(self._path):
+            self._presence.check()
             rows = self._connection.execute(
                 f"SELECT {_SUMMARY} FROM trace WHERE {where}"  # noqa: S608 (fixed texts only)
                 " ORDER BY started_ns DESC, trace_id LIMIT ?",
@@ -112,6 +116,7 @@ class SqliteTraces:
         Raises SidecarError where two projects have it.
         """
         with translating(self._path):
+            self._presence.check()
             rows = self._connection.execute(
                 "SELECT project, content FROM trace WHERE trace_id = ?"
                 " AND (project = ? OR ? IS NULL) AND (revision = ? OR (? IS NULL AND newest = 1))"

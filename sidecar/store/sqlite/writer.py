@@ -5,6 +5,7 @@ Rules
 2. Each job runs inside a savepoint: a job that raises undoes itself and disturbs no neighbour.
 3. A future resolves only after the commit that holds its job; a failed commit fails its group.
 4. Once closed, a job is refused with StoreUnavailable, never forgotten.
+5. Nothing is committed into files that were deleted or replaced (``presence``).
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from sidecar.errors import StoreUnavailable
 from sidecar.store.sqlite.connection import translating
+from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], Any]
@@ -52,6 +54,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._before_commit = before_commit
+        self._presence = Presence(path)
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._admission = threading.Lock()
@@ -73,6 +76,7 @@ class Writer:
     def run_sync(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """The same, blocking, in the caller's thread."""
         with self._lock, translating(self._path):
+            self._presence.check()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 result = job(self._connection)
@@ -82,6 +86,10 @@ class Writer:
                     self._connection.execute("ROLLBACK")
                 raise
             return result
+
+    async def check(self) -> None:
+        """Write as little as can be, durably. Raises StoreUnavailable where nothing can be."""
+        await self.run(_rewrite_version)
 
     def close(self) -> None:
         """Finish what is queued, then close the connection. Safe to call twice."""
@@ -120,6 +128,7 @@ class Writer:
         connection = self._connection
         try:
             with translating(self._path):
+                self._presence.check()
                 connection.execute("BEGIN IMMEDIATE")
                 for pending in group:
                     self._run_one(connection, pending)
@@ -160,6 +169,11 @@ class Writer:
                 loop.call_soon_threadsafe(_settle, some)
             except RuntimeError:
                 pass  # the loop is closed: nobody waits for these results any more
+
+
+def _rewrite_version(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version={int(version)}")
 
 
 def _settle(group: list[_Pending]) -> None:
