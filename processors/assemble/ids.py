@@ -9,6 +9,7 @@ Rules
 """
 
 import hashlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -31,10 +32,8 @@ def named(nodes: list[Node]) -> list[Node]:
     found: dict[str, Node] = {}
     for node in nameless:
         waiting = repeated.get(_asked(node), [])
-        later = next(
-            (n for n, (start_ns, _) in enumerate(waiting) if start_ns >= node.end_ns), None
-        )
-        if later is not None:
+        later = bisect_left(waiting, (node.end_ns,))  # in order of start
+        if later < len(waiting):
             calls = zip(node.calls, waiting.pop(later)[1], strict=True)
             renamed = tuple(msgspec.structs.replace(call, id=call_id) for call, call_id in calls)
             found[node.key] = msgspec.structs.replace(node, calls=renamed)

@@ -54,8 +54,9 @@ class Joined(Struct, frozen=True, kw_only=True):
 
 def join(tree: Tree) -> Joined:
     """Which request each executed tool call answers to, and which requests are left."""
-    requests = _requests(tree)
-    executions = [node for node in _ordered(tree) if node.reading.kind == "tool_call"]
+    nodes = sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
+    requests = _requests(tree, nodes)
+    executions = [node for node in nodes if node.reading.kind == "tool_call"]
     executed: dict[str, Request] = {}
     free = dict.fromkeys(range(len(requests)))
     _by_id(requests, executions, executed, free)
@@ -67,12 +68,8 @@ def join(tree: Tree) -> Joined:
     return Joined(executed=executed, left=tuple(left))
 
 
-def _ordered(tree: Tree) -> list[Node]:
-    return sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
-
-
-def _requests(tree: Tree) -> list[Request]:
-    models = [node for node in _ordered(tree) if node.reading.kind == "model_call"]
+def _requests(tree: Tree, nodes: list[Node]) -> list[Request]:
+    models = [node for node in nodes if node.reading.kind == "model_call"]
     answers = _answers(models)
     asked: dict[str | None, int] = defaultdict(int)
     found: list[Request] = []

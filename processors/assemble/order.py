@@ -9,7 +9,7 @@ Rules
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from processors.model.step import Step
 
@@ -25,10 +25,14 @@ def ordered(steps: Iterable[Step], edges: Iterable[tuple[str, str]]) -> tuple[St
             waits[effect] += 1
     ready = [_place(by_id[key]) for key, count in waits.items() if count == 0]
     heapq.heapify(ready)
-    late = sorted(_place(step) for step in by_id.values())
+    late: Iterator[tuple[int, str]] | None = None  # only rings need it
     done: dict[str, Step] = {}
     while len(done) < len(by_id):
-        key = heapq.heappop(ready)[1] if ready else next(k for _, k in late if k not in done)
+        if ready:
+            key = heapq.heappop(ready)[1]
+        else:
+            late = late or iter(sorted(_place(step) for step in by_id.values()))
+            key = next(key for _, key in late if key not in done)
         if key in done:
             continue
         done[key] = by_id[key]

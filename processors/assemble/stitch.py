@@ -14,6 +14,7 @@ Rules
 who holds traces apart finds by them which to look at together. Sharing one proves nothing yet.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -44,22 +45,22 @@ def clues(nodes: list[Node]) -> frozenset[str]:
     """
     asked: set[tuple[str, str]] = set()
     shown: set[tuple[str, str]] = set()
-    found: set[str] = set()
+    found = {f"trace {trace}" for trace in {node.fragment.trace_id for node in nodes}}
+    found.update(f"trace {link.trace_id}" for node in nodes for link in node.fragment.links)
     agents = {node.fragment.trace_id for node in nodes if node.reading.kind == "agent"}
     for node in nodes:
-        trace, service = node.fragment.trace_id, node.fragment.service.name
-        found.add(f"trace {trace}")
-        found.update(f"trace {link.trace_id}" for link in node.fragment.links)
+        reading, fragment = node.reading, node.fragment
+        if reading.kind != "model_call":
+            continue  # only these ask and are shown
+        trace, service = fragment.trace_id, fragment.service.name
         asked.update(
             (trace, f"call {service} {call.id}") for call in node.calls if _unique(call.id)
         )
         shown.update((trace, f"call {service} {one}") for one in node.fresh if _unique(one))
-        if node.reading.kind != "model_call":
-            continue
-        if node.reading.model and node.reading.model.response_id:
-            found.add(response_clue(service, node.reading.model.response_id))
-        if node.reading.conversation_id and trace not in agents:
-            found.add(f"conversation {service} {node.reading.conversation_id}")
+        if reading.model and reading.model.response_id:
+            found.add(response_clue(service, reading.model.response_id))
+        if reading.conversation_id and trace not in agents:
+            found.add(f"conversation {service} {reading.conversation_id}")
     bare = [node for node in nodes if node.fragment.trace_id not in agents]
     found.update(f"asked {place}" for place in places(bare))
     return frozenset(found | {word for _, word in asked ^ shown})
@@ -106,15 +107,20 @@ def _shown(nodes: list[Node]) -> Iterator[tuple[str, str]]:
         for call in node.calls:
             if call.id and _unique(call.id):
                 asked[call.id].append(node)
+    own = {(call_id, node.fragment.trace_id) for call_id, some in asked.items() for node in some}
     for node in nodes:
+        here = node.fragment.trace_id
         for call_id in sorted(node.fresh):
-            askers = asked.get(call_id, ())
-            here = node.fragment.trace_id
-            if any(asker.fragment.trace_id == here for asker in askers):
+            askers = asked.get(call_id)
+            if askers is None or (call_id, here) in own:
                 continue
-            before = [asker for asker in askers if asker.start_ns <= node.start_ns]
+            before = bisect_right(askers, node.start_ns, key=_start)  # nodes in order of start
             if before:
-                yield before[-1].fragment.trace_id, here
+                yield askers[before - 1].fragment.trace_id, here
+
+
+def _start(node: Node) -> int:
+    return node.start_ns
 
 
 def _seen_twice(nodes: list[Node]) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,8 @@ def _sum(usages: Iterable[Usage | None]) -> Usage | None:
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
+    if len(known) == 1 and known[0].scope == "own":
+        return known[0]
     counts = {
         field: sum(values)
         if (values := [v for u in known if (v := getattr(u, field)) is not None])
