@@ -55,6 +55,8 @@ def claims(
 
     ``tools`` are the registry's names and classes; a claim may name a tool that was never called.
     """
+    if not trace.final_output and not any(_declares(step) for step in trace.steps):
+        return ()
     known = nameables(trace, tools or {})
     unique: dict[tuple[str | None, ...], Claim] = {}
     for claim in (*_declared(trace.steps, known), *_spoken(trace.final_output, known)):
@@ -76,10 +78,14 @@ def _numbered(claim: Claim, number: int) -> Claim:
     )
 
 
+def _declares(step: Step) -> bool:
+    return CLAIM_SUBJECT in step.attributes or CLAIM_STATUS in step.attributes
+
+
 def _declared(steps: Iterable[Step], known: Sequence[Nameable]) -> Iterator[Claim]:
     for step in steps:
         attributes = step.attributes
-        if CLAIM_SUBJECT not in attributes and CLAIM_STATUS not in attributes:
+        if not _declares(step):
             continue
         subject, text = attributes.get(CLAIM_SUBJECT), attributes.get(CLAIM_TEXT)
         word = str(attributes.get(CLAIM_STATUS, "")).strip().lower()

@@ -80,11 +80,12 @@ def warnings(case: Case) -> tuple[TraceWarning, ...]:
     for step in _executed(case.trace):
         name = registered(step.tool.name, case.tools) if step.tool and step.tool.name else None
         name = name or (step.tool.name if step.tool else None) or step.name
-        key = argument_key(step.tool.arguments) if step.tool else None
         class_ = case.tools.get(name)
         harmless = is_reading(name) or is_control(name)
-        reading = class_ == "read" or (class_ is None and harmless)
-        if not reading and key is not None and step.step_id not in receipted:
+        if class_ == "read" or (class_ is None and harmless) or step.step_id in receipted:
+            continue
+        key = argument_key(step.tool.arguments) if step.tool else None
+        if key is not None:
             seen[(name, key)] = seen.get((name, key), 0) + 1
     twice = dict.fromkeys(name for (name, _), count in seen.items() if count > 1)
     return tuple(TraceWarning(code="possible_duplicate_effect", detail=name) for name in twice)

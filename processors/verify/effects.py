@@ -22,7 +22,7 @@ from processors.model.names import SideEffectClass
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.verify.pairing import argument_key
-from processors.verify.subjects import is_control, is_reading, registered, same_tool
+from processors.verify.subjects import is_control, is_reading, plain, registered, spellings
 
 NO_DUPLICATE: Final = "no_duplicate_effect"
 _HOPS_MAX: Final = 64
@@ -86,6 +86,8 @@ class _Gathering:
         self.groups: dict[tuple[str | None, str], _Group] = {}
         self._tools = tools
         self._names: dict[str, str] = {}
+        self._met: dict[str, tuple[int, str]] = {}  # by spelling: the first name that has it
+        self._met_whole: dict[str, tuple[int, str]] = {}
         ends = {step.step_id: step.end_ns for step in trace.steps}
         self._receipts: dict[str, list[Evidence]] = defaultdict(list)
         self._states: dict[str, list[Evidence]] = defaultdict(list)
@@ -167,9 +169,20 @@ class _Gathering:
         if name is None:
             return None
         if name not in self._names:
-            met = next((known for known in self._names.values() if same_tool(known, name)), name)
-            self._names[name] = registered(name, self._tools) or met
+            found = registered(name, self._tools) or self._first_met(name)
+            place = (len(self._names), found)
+            for spelling in spellings(found):
+                self._met.setdefault(spelling, place)
+            self._met_whole.setdefault(plain(found), place)
+            self._names[name] = found
         return self._names[name]
+
+    def _first_met(self, name: str) -> str:
+        """The first name met that is the same tool (``same_tool``, of which this is the index)."""
+        found = [self._met_whole[one] for one in spellings(name) if one in self._met_whole]
+        if plain(name) in self._met:
+            found.append(self._met[plain(name)])
+        return min(found)[1] if found else name
 
 
 def _delegating(steps: Sequence[Step]) -> set[str]:

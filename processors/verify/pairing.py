@@ -30,13 +30,14 @@ from processors.verify.subjects import plain, spellings
 _NEAR: Final = 12
 _SLACK_NS: Final = 20_000_000
 _HOPS_MAX: Final = 64
+_sorted_json = json.JSONEncoder(sort_keys=True).encode
 
 
 def argument_key(value: Any) -> str | None:
     """Text that is equal for equal arguments (1 equals 1.0, the order of members is nothing)."""
     if value is None:
         return None
-    return json.dumps(_plain_numbers(value), sort_keys=True)
+    return _sorted_json(_plain_numbers(value))
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -13,7 +13,7 @@ Rules
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import TypeVar
 
 from processors.model.names import SideEffectClass
@@ -23,15 +23,25 @@ _REMEMBERED_MAX = 8192
 _REMEMBERED_CHARACTERS_MAX = 80
 
 
+class _Memory(dict[str, T]):
+    """What a function gave for short texts; it forgets all when it is full."""
+
+    def __init__(self, function: Callable[[str], T]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, text: str) -> T:
+        found = self._function(text)
+        if len(text) <= _REMEMBERED_CHARACTERS_MAX:
+            if len(self) >= _REMEMBERED_MAX:
+                self.clear()
+            self[text] = found
+        return found
+
+
 def remembering(function: Callable[[str], T]) -> Callable[[str], T]:
     """The same function of a name or a word, which remembers short ones: they repeat."""
-    remembered = lru_cache(_REMEMBERED_MAX)(function)
-
-    @wraps(function)
-    def looked_up(text: str) -> T:
-        return remembered(text) if len(text) <= _REMEMBERED_CHARACTERS_MAX else function(text)
-
-    return looked_up
+    return _Memory(function).__getitem__
 
 
 def words(text: str) -> frozenset[str]:
@@ -115,11 +125,22 @@ def registered(name: str, tools: Mapping[str, SideEffectClass]) -> str | None:
     """The registry's own name for a tool, or None where it does not list it."""
     if name in tools:
         return name
-    by_plain = {plain(tool): tool for tool in tools}
+    by_plain, by_spelling = _index(tuple(tools))
     for spelling in spellings(name):
         if spelling in by_plain:
             return by_plain[spelling]
-    return next((tool for tool in tools if plain(name) in spellings(tool)), None)
+    return by_spelling.get(plain(name))
+
+
+@lru_cache(16)
+def _index(tools: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """A registry's names by plain name, and by any of their spellings."""
+    by_plain = {plain(tool): tool for tool in tools}
+    by_spelling: dict[str, str] = {}
+    for tool in tools:
+        for spelling in spellings(tool):
+            by_spelling.setdefault(spelling, tool)
+    return by_plain, by_spelling
 
 
 @remembering
