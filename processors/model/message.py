@@ -325,7 +325,11 @@ def only_block(content: Any) -> Any:
 
 
 def _present(node: Node, *keys: str) -> Any:
-    return next((node[key] for key in keys if node.get(key) is not None), None)
+    for key in keys:
+        value = node.get(key)
+        if value is not None:
+            return value
+    return None
 
 
 def _id(node: Node, *keys: str) -> str | None:

@@ -373,10 +373,12 @@ def _scoped(usage: Usage | None, kind: str) -> Usage | None:
 def _status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]:
     if reading.status in ("denied", "deferred", "cancelled"):
         return reading.status, reading.error
-    kind, message = _exception(span)
+    kind, message = _exception(span) if span.events else (None, None)
     declared = reading.error.type if reading.error else None
     words = " ".join(filter(None, (declared, kind, span.status_message[:200])))
-    if any(word in words for word in _CONTROL_FLOW) or (message or "").startswith(_HANDOVER):
+    if words and (
+        any(word in words for word in _CONTROL_FLOW) or (message or "").startswith(_HANDOVER)
+    ):
         return "unset", None
     failed = (
         declared
