@@ -13,14 +13,21 @@ sent.
    target.
 5. A reply is whole and within its size, or a failure. Bodies are handed on as they came, undecoded.
 6. The sidecar's own ports on this machine are never dialled.
+7. An upstream may say "wait" (1xx) a few times; one that goes on saying it is hung up on, before
+   its words fill memory or keep the loop.
 """
 
 import asyncio
+import functools
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence, Set
+from typing import Any, cast
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_parser import RawResponseMessage
+from aiohttp.streams import StreamReader
 from msgspec import Struct
 from yarl import URL
 
@@ -30,6 +37,8 @@ from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, rea
 Headers = Sequence[tuple[str, str]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
+INTERIM_MAX = 8
+"""1xx answers that may come before the real one."""
 RESPONSE_BYTES_MAX = 8 * 1024**2
 _KEEPALIVE_SECONDS = (
     2.0  # below what servers usually grant, so that a pooled connection is rarely dead
@@ -155,12 +164,12 @@ class Egress:
     def _session(self, endpoint: Endpoint, reuse: bool) -> aiohttp.ClientSession:
         if not reuse:
             if self._fresh is None:
-                self._fresh = _open_session(aiohttp.TCPConnector(force_close=True, limit=0))
+                self._fresh = _open_session(_Connector(force_close=True, limit=0))
             return self._fresh
         key = f"{endpoint.name}|{endpoint.scheme}://{endpoint.authority}"
         if key not in self._pools:
             self._pools[key] = _open_session(
-                aiohttp.TCPConnector(keepalive_timeout=_KEEPALIVE_SECONDS, limit=0)
+                _Connector(keepalive_timeout=_KEEPALIVE_SECONDS, limit=0)
             )
         return self._pools[key]
 
@@ -202,6 +211,42 @@ class Egress:
             body=bytes(body),
             address=dial.address,
         )
+
+
+class _Connection(ResponseHandler):
+    """aiohttp's, which queues what comes however much it is and however little of it is wanted."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._interim = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self._interim <= INTERIM_MAX:
+            super().data_received(data)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        if self._interim > INTERIM_MAX:
+            return
+        if not 100 <= data[0].code < 200:
+            self._interim = 0
+            super().feed_data(data, size)
+            return
+        self._interim += 1
+        if self._interim <= INTERIM_MAX:
+            super().feed_data(data, size)
+        else:
+            self.set_exception(aiohttp.ClientPayloadError("the answer is 1xx without end"))
+            if self.transport is not None:
+                self.transport.abort()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Makes connections that are bounded."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        made = functools.partial(_Connection, loop=self._loop)
+        self._factory = cast(functools.partial[ResponseHandler], made)
 
 
 class _Dial(Struct, frozen=True):
