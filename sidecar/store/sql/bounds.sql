@@ -39,3 +39,4 @@ CREATE TABLE dropped (
 CREATE INDEX trace_age ON trace (project, published_ns);
 CREATE INDEX quarantine_age ON quarantine (project, stored_ns);
 CREATE INDEX superseded_by ON superseded (project, by_id);
+CREATE INDEX superseded_id ON superseded (trace_id);

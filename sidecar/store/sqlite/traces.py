@@ -120,7 +120,7 @@ class SqliteTraces:
             rows = self._connection.execute(
                 "SELECT project, content FROM trace WHERE trace_id = ?"
                 " AND (project = ? OR ? IS NULL) AND (revision = ? OR (? IS NULL AND newest = 1))"
-                " UNION ALL SELECT trace.project, content FROM superseded JOIN trace"
+                " UNION ALL SELECT trace.project, content FROM superseded CROSS JOIN trace"
                 " ON trace.project = superseded.project AND trace.trace_id = superseded.by_id"
                 " AND newest = 1 WHERE superseded.trace_id = ? AND ? IS NULL"
                 " AND (superseded.project = ? OR ? IS NULL)",
