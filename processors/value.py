@@ -285,7 +285,7 @@ def slots(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
         if not key.startswith(prefix):
             continue
         number, _, rest = key[start:].partition(".")
-        if number.isdecimal() and len(number) < 10 and (len(found) < _SLOTS_MAX):
+        if number.isdecimal() and len(number) < 20 and (len(found) < _SLOTS_MAX):
             found.setdefault(int(number), {})[rest] = value
     return [found[number] for number in sorted(found)]
 
