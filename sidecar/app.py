@@ -136,7 +136,10 @@ def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
         path = Path(loaded.store_folder) / "ledger.db"
         ledger = SqliteLedgerReader(path, lambda project: ring()(project))
         stack.callback(ledger.close)
-        yield ledger
+        try:
+            yield ledger
+        except SealBroken:
+            raise _wrong_seal("what is asked for", loaded) from None
 
 
 @contextmanager
@@ -299,11 +302,15 @@ def check_keyring(ring: Keyring, projects: list[str], loaded: Loaded) -> None:
         try:
             ring(project)
         except SealBroken:
-            raise SidecarError(
-                f"the seal key is not the one that sealed project {project}",
-                where=str(seal_key_path(loaded)),
-                do="Put back the key the store was made with, or start with an empty store.",
-            ) from None
+            raise _wrong_seal(f"project {project}", loaded) from None
+
+
+def _wrong_seal(what: str, loaded: Loaded) -> SidecarError:
+    return SidecarError(
+        f"the seal key is not the one that sealed {what}",
+        where=str(seal_key_path(loaded)),
+        do="Put back the key the store was made with, or start with an empty store.",
+    )
 
 
 def _key_bytes(text: bytes) -> bytes:

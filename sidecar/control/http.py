@@ -33,6 +33,7 @@ from sidecar.identity.roles import Forbidden, Permission, require
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits
 from sidecar.listen.http import Listener, Manners
+from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import Ballot, CallQuery
 from sidecar.store.ports import ApprovalBook, AuditTrail, Calls, Traces
 from sidecar.store.receipts import to_document
@@ -122,7 +123,7 @@ class ControlServer:
             return await handler(request)
         except Refused as refused:
             return _problem(refused)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, SealBroken) as error:
             _LOG.error("ledger failed", why=error)
             return _problem(Refused(503, "store_unavailable", "the ledger cannot be used now"))
         except web.HTTPException as error:

@@ -325,6 +325,7 @@ class Call:
             phase="replayed",
             effect="confirmed" if done else "not_executed",
             status=claim.answer.status,
+            replays=claim.receipt_id,
         )
         return self._record(record, Reply(stored=claim))
 

@@ -7,18 +7,23 @@ gateway has.
    last two.
 2. A call with effects gets a connection of its own; reads share a pool per upstream.
 3. A credential is read from its file when it is needed, so that a rotated one is used; it is in no
-   message.
+   message. What the agent is told of a failure names no address and no file; the log does.
 4. Of the answer, hop-by-hop headers and those that speak to browsers do not come back.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from sidecar.egress.client import Egress, EgressFailed, EgressReply
-from sidecar.egress.rules import Target
+from sidecar.egress.rules import Target, TargetRefused
 from sidecar.gateway.config import Credential, Upstream
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.upstream import Headers, UpstreamFailed, UpstreamReply, UpstreamRequest
+from sidecar.telemetry import log
+
+_LOG = log("gateway")
+_TOO_LARGE = re.compile(r"the answer exceeds [0-9]+ bytes")
 
 NOT_RETURNED = frozenset(
     {
@@ -57,7 +62,8 @@ class HttpUpstreams:
                 reuse=request.class_ == "read",
             )
         except EgressFailed as error:
-            raise UpstreamFailed(error.sent, error.reason) from error
+            _LOG.warning("upstream failed", call_id=request.call_id, reason=error.reason)
+            raise UpstreamFailed(error.sent, f"{target.name}: {_told(error)}") from error
         return UpstreamReply(status=reply.status, headers=_returned(reply), body=reply.body)
 
     async def close(self) -> None:
@@ -81,18 +87,30 @@ class HttpUpstreams:
 
 
 def _secret(upstream: str, credential: Credential) -> str:
+    why = "it holds no usable header value"
     try:
         value = Path(credential.file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UpstreamFailed(
-            False, f"{upstream}: the credential file {credential.file} cannot be read: {why}"
-        ) from None
+        value = ""
+        why = f"{error.strerror}" if isinstance(error, OSError) else "it is not text"
     if not value or not value.isprintable() or not value.isascii():
-        raise UpstreamFailed(
-            False, f"{upstream}: the credential file {credential.file} holds no usable header value"
-        )
+        _LOG.error("credential not usable", upstream=upstream, file=credential.file, reason=why)
+        raise UpstreamFailed(False, f"{upstream}: its credential cannot be used")
     return value
+
+
+def _told(error: EgressFailed) -> str:
+    """Why, for the agent: the kind of failure, without the addresses the log has."""
+    for known in ("no whole answer in time", "no connection in time"):
+        if error.reason.endswith(known):
+            return known
+    if size := _TOO_LARGE.search(error.reason):
+        return size[0]
+    if error.sent:
+        return "the answer broke off or was malformed"
+    if isinstance(error.__cause__, TargetRefused):
+        return "its address is not to be dialled"
+    return "no connection could be made"
 
 
 def _returned(reply: EgressReply) -> Headers:

@@ -71,7 +71,8 @@ class Keep(Struct, frozen=True, kw_only=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """Write the receipt, and how the claim ends if this call made one (``end``)."""
+    """Write the receipt, and how the claim ends if this call made one (``end``). ``replays`` is the
+    receipt of the call whose answer is given again: its decision is this one's."""
 
     phase: Phase
     effect: EffectKnown
@@ -82,6 +83,7 @@ class Record(Struct, frozen=True, kw_only=True):
     upstream_status: int | None = None
     restore_approval: bool = False
     keep_answer: bool = False
+    replays: str | None = None
 
 
 class Reply(Struct, frozen=True, kw_only=True):

@@ -52,6 +52,11 @@ class Body(Struct, frozen=True, kw_only=True):
     readable: bool = True
 
 
+def is_header(name: str, value: str) -> bool:
+    """Whether a header can be written on a wire as it is."""
+    return _TOKEN.match(name) is not None and _VALUE.match(value) is not None
+
+
 def read_headers(headers: Headers) -> Headers:
     """The headers that may be forwarded, sorted by name. Raises Refused 400 or 415."""
     size = sum(len(name) + len(value) for name, value in headers)
@@ -61,7 +66,7 @@ def read_headers(headers: Headers) -> Headers:
         )
     kept: dict[str, str] = {}
     for raw_name, value in headers:
-        if not _TOKEN.match(raw_name) or not _VALUE.match(value):
+        if not is_header(raw_name, value):
             raise Refused(400, "header_malformed", "a header's name or value is malformed")
         name = raw_name.lower()
         if name == "content-encoding" and value.strip().lower() not in ("", "identity"):

@@ -1,9 +1,9 @@
 """What a call costs: the tool's CEL cost model over its arguments, as decimal text.
 
 **Rules**
-1. An amount is decimal text (``"12.50"``), never a double: a double counts only where its shortest
-   text has at most 15 significant digits, so that arithmetic noise such as 0.30000000000000004 is
-   refused.
+1. An amount is decimal text (``"12.50"``) in the grammar of ``amount``, never a double: a double
+   counts only where its shortest text has at most 15 significant digits, so that arithmetic noise
+   such as 0.30000000000000004 is refused.
 2. Negative, infinite and non-numeric amounts are refused; so is a currency that is not ISO 4217 in
    form.
 3. A cost that has no value (an absent argument) is unknown, which is None: policy decides on that.
@@ -11,12 +11,13 @@
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
 
 from sidecar.expression.cel import ExpressionFailed
+from sidecar.gateway.amount import read_amount
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import CostModel
 
@@ -46,10 +47,9 @@ def price(model: CostModel | None, arguments: Mapping[str, Any]) -> Price:
 def _amount(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise _refused(f"the amount is a {type(value).__name__}")
-    try:
-        number = Decimal(value if isinstance(value, str) else repr(value))
-    except InvalidOperation:
-        raise _refused("the amount is not a decimal number") from None
+    number = read_amount(value) if isinstance(value, str) else Decimal(repr(value))
+    if number is None:
+        raise _refused("the amount is not a plain decimal number such as 12.50")
     if not number.is_finite() or number < 0:
         raise _refused("the amount is negative or not finite")
     digits = len(number.normalize().as_tuple().digits)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from processors.model.principal import Principal
 from sidecar import clock
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import audit, response, signing, token
 from sidecar.gateway.action import ToolRequest, prepare
@@ -26,10 +26,12 @@ from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
 from sidecar.gateway.events import Malformed
 from sidecar.gateway.opening import House, nameless_call, open_call
+from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.recovery.driver import keep_reconciling, take_orphans
 from sidecar.gateway.request import ToolReply
+from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, log
 
@@ -119,6 +121,13 @@ class Gateway:
 
     async def approval(self, approval_id: str, principal: Principal) -> ToolReply:
         """The state of a request for the agent that asked; once approved, the token, once."""
+        try:
+            return await self._approval(approval_id, principal)
+        except (StoreUnavailable, SealBroken) as error:
+            _LOG.error("ledger failed", approval_id=approval_id, why=error)
+            return response.refused(store_failed(), "", "")
+
+    async def _approval(self, approval_id: str, principal: Principal) -> ToolReply:
         desk = self._open_desk
         found = self._ports.ledger.find_approval(approval_id, principal.project)
         if found is None or found.requester != principal.id:
@@ -176,9 +185,14 @@ class Gateway:
                 request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
             )
         except Refused as refused:
-            call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
-            return Performer(desk, principal, call, Malformed(refusal=refused.refusal()))
-        return Performer(desk, principal, opening.call, opening.received, prepared, opening)
+            refusal = refused.refusal()
+        except Exception as error:  # a fault of ours: nothing was sent, and it is a receipt too
+            _LOG.error("call not opened", call_id=call_id, why=error)
+            refusal = own_fault()
+        else:
+            return Performer(desk, principal, opening.call, opening.received, prepared, opening)
+        call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
+        return Performer(desk, principal, call, Malformed(refusal=refusal))
 
     def _count(self, performer: Performer, reply: ToolReply, took_ns: int) -> None:
         class_ = performer.call.class_

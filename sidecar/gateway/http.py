@@ -17,8 +17,10 @@ from collections.abc import Callable
 from aiohttp import web
 
 from processors.model.principal import Principal
+from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
 from sidecar.gateway.driver import Gateway
+from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
 from sidecar.identity.keys import Unauthenticated
@@ -87,8 +89,9 @@ class GatewayServer:
             headers = _framed(request)
             principal = self._principal(headers)
             reply = await self._reply(request, headers, principal)
-        except Refused as refused:
-            reply = response.refused(refused.refusal(), "", "")
+        except (Refused, StoreUnavailable) as error:
+            refusal = error.refusal() if isinstance(error, Refused) else store_failed()
+            reply = response.refused(refusal, "", "")
             return _rendered(reply, request, close=not request.content.at_eof())
         return _rendered(reply, request, close=False)
 

@@ -68,6 +68,15 @@ def store_failed() -> Refusal:
     )
 
 
+def own_fault() -> Refusal:
+    """500: the gateway failed before anything was sent."""
+    return Refusal(
+        status=500,
+        code="gateway_fault",
+        detail="the gateway failed on this request and did not send it; the log says where",
+    )
+
+
 def unreachable(reason: str) -> Refusal:
     """502: nothing was sent."""
     return Refusal(

@@ -3,9 +3,11 @@
 **Rules**
 1. Ours are set by us alone: an upstream cannot speak of decisions, receipts or replays.
 2. Hop-by-hop headers and a length end with the connection they came from; so do cookies.
+3. A header that cannot stand in an answer (a control character, a name that is no token) is left
+   out; the answer is not lost with it.
 """
 
-from sidecar.gateway.content import Headers
+from sidecar.gateway.content import Headers, is_header
 from sidecar.gateway.problem import Refusal, render
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.upstream import UpstreamReply
@@ -23,7 +25,7 @@ _NOT_RETURNED = frozenset(
 
 def clean(headers: Headers) -> Headers:
     """An upstream's headers without those that are not passed on, names in lower case."""
-    lowered = [(name.lower(), value) for name, value in headers]
+    lowered = [(name.lower(), value) for name, value in headers if is_header(name, value)]
     named = {
         part.strip().lower()
         for name, value in lowered
@@ -46,7 +48,7 @@ def stored(claim: Claim, now_ns: int) -> ToolReply:
     assert answer is not None
     age_s = max(0, now_ns - claim.updated_at_ns) // 1_000_000_000
     replayed = (("idempotent-replayed", "true"), ("age", str(age_s)))
-    headers = (*answer.headers, *replayed, *_ids("", claim.receipt_id or ""))
+    headers = (*clean(answer.headers), *replayed, *_ids("", claim.receipt_id or ""))
     return ToolReply(status=answer.status, headers=headers, body=answer.body)
 
 

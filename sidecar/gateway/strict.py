@@ -12,7 +12,7 @@
 import json
 import math
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from msgspec import Struct
@@ -132,11 +132,14 @@ def _integer(text: str) -> Any:
 
 def _decimal(text: str) -> Any:
     value = float(text)
-    exact = (
-        len(text) <= _LITERAL_CHARS_MAX
-        and math.isfinite(value)
-        and Decimal(text) == Decimal(repr(value))
-    )
+    try:
+        exact = (
+            len(text) <= _LITERAL_CHARS_MAX
+            and math.isfinite(value)
+            and Decimal(text) == Decimal(repr(value))
+        )
+    except InvalidOperation:  # an exponent beyond all bounds
+        exact = False
     if not exact:
         return _Fault(f"the number {text[:40]} has no exact double (send it as text)")
     return value

@@ -3,13 +3,16 @@
 Rules
 1. Whole numbers stay whole; decimal text stays text with the larger number of places (``"49.00"``).
 2. A binary double takes part by its shortest decimal form, so that 0.1 + 0.2 is 0.3.
-3. What is no number is an error, never zero.
+3. What is no number is an error, never zero. Text is plain ASCII digits: no exponent, no grouping.
 """
 
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from typing import Any
 
 from msgspec import json
+
+_PLAIN = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?\Z")
 
 
 def add(left: Any, right: Any) -> Any:
@@ -36,10 +39,9 @@ def text(value: Any) -> str:
 def _number(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{value!r} is no number")
-    try:
-        number = Decimal(value if isinstance(value, int | str) else repr(value))
-    except InvalidOperation:
-        raise ValueError(f"{value!r} is no number") from None
+    if isinstance(value, str) and not _PLAIN.match(value):
+        raise ValueError(f"{value[:40]!r} is no plain decimal number")
+    number = Decimal(value if isinstance(value, int | str) else repr(value))
     if not number.is_finite():
         raise ValueError(f"{value!r} is no finite number")
     return number

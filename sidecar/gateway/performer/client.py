@@ -18,6 +18,7 @@ from sidecar.telemetry import log
 _LOG = log("gateway")
 _GUARD_SECONDS = 1.0
 _NO_LIMIT_MS = 1 << 40
+_STATUS_MAX = 599
 
 Sent = tuple[events.UpstreamReplied | events.UpstreamFailed | events.TimedOut, UpstreamReply | None]
 
@@ -66,6 +67,8 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
     except Exception as error:
         _LOG.error("upstream failed", tool=asked.tool, why=error)
         return events.UpstreamFailed(sent=True, reason="the gateway failed while sending"), None
+    if not 200 <= answer.status <= _STATUS_MAX:  # an interim answer, or none of HTTP's
+        return events.UpstreamFailed(sent=True, reason="the answer's status is malformed"), None
     limit = limits.get("max_response_bytes")
     if limit is not None and len(answer.body) > limit:
         reason = f"the answer exceeds {limit} bytes"

@@ -265,6 +265,7 @@ class Performer:
             now_ns=now_ns,
             code=command.code,
             upstream_status=command.upstream_status,
+            **(self._decision_of(command.replays) if command.phase == "replayed" else {}),
         )
         recorded = CallOutcome(
             call=self.call, receipt=self._receipt, now_ns=now_ns, end=self._end(command)
@@ -282,6 +283,14 @@ class Performer:
         except StoreUnavailable:
             self._receipt = None
             raise
+
+    def _decision_of(self, receipt_id: str | None) -> dict[str, Any]:
+        """What was decided on the call whose answer is given again."""
+        found = self._ledger.get_receipt(receipt_id) if receipt_id else None
+        if found is None:
+            return {"decision_effect": "allow"}
+        names = ("decision_id", "decision_effect", "reasons", "policy_revision")
+        return {name: getattr(found, name) for name in names}
 
     def _recorded(self, written: bool) -> events.Event:
         if written:

@@ -11,13 +11,13 @@ Source: gateway.md §2.5, and the obligations profile of OpenID AuthZEN.
 """
 
 import re
-from decimal import Decimal, InvalidOperation
 from typing import Any, get_args
 
 from msgspec import Struct
 
 from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
 from processors.model.names import Effect
+from sidecar.gateway.amount import read_amount
 
 POLICY_ERROR = "policy_error"
 OBLIGATIONS = frozenset({"require_receipt"})
@@ -152,12 +152,9 @@ def _amount(value: Any) -> str:
     """Decimal text; a policy may write a whole number, never a fraction as a double."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise _Unreadable("limits.max_amount is neither decimal text nor a whole number")
-    try:
-        amount = Decimal(value)
-    except InvalidOperation:
-        raise _Unreadable("limits.max_amount is no decimal") from None
-    if not amount.is_finite() or amount < 0 or abs(amount.adjusted()) > 30:
-        raise _Unreadable("limits.max_amount is negative, not finite or absurd")
+    amount = read_amount(str(value))
+    if amount is None:
+        raise _Unreadable("limits.max_amount is no plain decimal number such as 12.50")
     return f"{amount:f}"
 
 

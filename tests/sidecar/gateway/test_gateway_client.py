@@ -94,7 +94,7 @@ def test_the_upstream_gets_our_credential_and_key_and_the_agent_nothing_of_brows
 
 
 @pytest.mark.parametrize("content", [None, "", "two\nlines", "caf\u00e9"])
-def test_without_a_usable_credential_nothing_is_sent(tmp_path, content):
+def test_without_a_usable_credential_nothing_is_sent(tmp_path, content, capsys):
     secret = tmp_path / "payments"
     if content is not None:
         secret.write_text(content)
@@ -105,8 +105,10 @@ def test_without_a_usable_credential_nothing_is_sent(tmp_path, content):
         return caught.value
 
     failure, seen = serving(Credential(header="Authorization", file=str(secret)), scenario)
-    assert not failure.sent and str(secret) in failure.reason and seen == []
-    assert not content or content not in failure.reason
+    assert not failure.sent and str(secret) not in failure.reason and seen == []
+    logged = "".join(capsys.readouterr())
+    assert str(secret) in logged  # where the operator looks, and not the agent
+    assert not content or content not in failure.reason + logged
 
 
 def test_an_unknown_upstream_is_a_failure_that_sent_nothing():
