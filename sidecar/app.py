@@ -47,6 +47,7 @@ from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.identity.keys import authenticate, mint, mint_dev
 from sidecar.listen.address import split_address
 from sidecar.pipeline.batch import ProjectRules, Rules
+from sidecar.pipeline.client import DropWatch
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
 from sidecar.pipeline.leaving import Leaving
@@ -459,6 +460,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await _start(stack, pipeline)
         name = journal_cursor(journal.journal_id)
         await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
+        await _start(stack, DropWatch(traces))
         addresses = await _listen(
             stack, config, who, journal=journal, gateway=gateway, ledger=ledger, traces=traces
         )
