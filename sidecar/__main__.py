@@ -7,6 +7,7 @@ import traceback
 import click
 
 from sidecar.errors import ExitCode, SidecarError, named
+from sidecar.plain import plain_lines
 
 
 def main() -> None:
@@ -36,10 +37,6 @@ def _run() -> int:
         return error.code
     except KeyboardInterrupt:
         return _say("interrupted")
-    except BrokenPipeError:
-        # The reader of our output went away (``sidecar trace list | head``); that is no fault.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.GOOD
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and not _ours(error.name or ""):
             return _say(
@@ -59,7 +56,7 @@ def _ours(module: str) -> bool:
 
 
 def _say(message: str) -> int:
-    print(message, file=sys.stderr)
+    print(plain_lines(message), file=sys.stderr)
     return ExitCode.FAULT
 
 

@@ -12,6 +12,7 @@ import urllib.request
 from typing import Any, get_args
 
 import click
+from msgspec.structs import replace
 
 from processors.model.call import Approval, ApprovalStatus
 from sidecar import app, clock
@@ -20,6 +21,7 @@ from sidecar.cli.options import common, emit, show_lines, talk
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gateway.approval import current
+from sidecar.plain import plain, plained
 
 _TIMEOUT_SECONDS = 30
 
@@ -121,7 +123,7 @@ def _verdict(decided: dict[str, Any]) -> str:
     votes = sum(vote["decision"] == "approve" for vote in decided["votes"])
     waiting = decided["status"] == "pending"
     suffix = f" ({votes} of {decided['approvers_min']} approvers)" if waiting else ""
-    return f"{decided['approval_id']} {decided['status']}{suffix}"
+    return plain(f"{decided['approval_id']} {decided['status']}{suffix}")
 
 
 def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
@@ -164,13 +166,16 @@ def _problem(body: bytes) -> str:
 
 
 def _line(approval: Approval) -> str:
-    first = approval.summary.splitlines()[0]
+    approval = plained(replace(approval, summary=approval.summary.partition("\n")[0]))
+    first = approval.summary
     return (
         f"{approval.approval_id}  {approval.status:8}  {instant(approval.expires_at_ns)}  {first}"
     )
 
 
 def _lines(approval: Approval) -> list[tuple[str, str]]:
+    summary = approval.summary.split("\n")
+    approval = plained(approval)
     votes = [
         f"vote: {vote.decision} by {vote.voter} at {instant(vote.voted_at_ns)}: {vote.reason}"
         for vote in approval.votes
@@ -181,7 +186,7 @@ def _lines(approval: Approval) -> list[tuple[str, str]]:
             f"approval {approval.approval_id}  {approval.status}",
             styles.get(approval.status, "bold"),
         ),
-        *((f"  {line}", "") for line in approval.summary.splitlines()),
+        *((f"  {line}", "") for line in summary),
         (f"  asked by {approval.requester} at {instant(approval.requested_at_ns)}", ""),
         (f"  until {instant(approval.expires_at_ns)}", ""),
         (f"  approvers needed: {approval.approvers_min}", ""),

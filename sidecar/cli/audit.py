@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from sidecar import app
-from sidecar.cli.options import common, emit
+from sidecar.cli.options import common, emit, say, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.audit import Verified, missing, verify
 from sidecar.gateway.signing import key_id
@@ -62,7 +62,7 @@ def export(config: str | None, store: str | None, output: str) -> None:  # noqa:
     """Print every entry, one JSON object a line, then the signed head."""
     with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
         for entry in _entries(ledger):
-            click.echo(json.dumps(_entry(entry), ensure_ascii=False))
+            say(to_json(_entry(entry), indent=None))
         head, keys = ledger.audit_head(), ledger.public_keys()
     if head is not None:
         document = {
@@ -73,7 +73,7 @@ def export(config: str | None, store: str | None, output: str) -> None:  # noqa:
             "public_key": base64.b64encode(keys[head.kid]).decode(),
             "signature": base64.b64encode(head.signature).decode(),
         }
-        click.echo(json.dumps(document))
+        say(json.dumps(document))
 
 
 def _entries(ledger: AuditTrail) -> Iterator[AuditEntry]:

@@ -10,6 +10,7 @@ from sidecar import app
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines
 from sidecar.errors import SidecarError
+from sidecar.plain import plain, plained
 from sidecar.store.ledger import CallQuery, CallRow, ClaimState
 from sidecar.store.receipts import to_document
 
@@ -70,6 +71,7 @@ def show(call_id: str, config: str | None, store: str | None, output: str) -> No
 
 
 def _line(call: CallRow) -> str:
+    call = plained(call)
     # A stored answer is given again without a decision: that is no denial.
     decided = "replayed" if call.phase == "replayed" else call.decision_effect
     code = call.code or decided
@@ -92,4 +94,4 @@ def _receipts(receipts: list[Receipt]) -> list[tuple[str, str]]:
 
 
 def _shown(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return plain(", ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -7,12 +7,13 @@ import click
 from processors.model.verdict import Verdict
 from sidecar import app
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, emit, to_json
+from sidecar.cli.options import common, emit, say, to_json
 from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate.evidence import faults
 from sidecar.gate.files import read_bundle
 from sidecar.gate.report import junit, markdown, text
+from sidecar.plain import plain, plained
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary
 
 _RENDER = {"text": text.render, "junit": junit.render, "markdown": markdown.render}
@@ -55,7 +56,7 @@ def list_(
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show a verdict; ID may be its beginning, where that is unique."""
     verdict = _find(app.load_config(config, store), verdict_id)
-    click.echo(to_json(verdict) if output == "json" else _RENDER[output](verdict))
+    say(to_json(verdict) if output == "json" else _RENDER[output](verdict))
 
 
 @command.command()
@@ -100,7 +101,8 @@ def verify(
 
 def _verified(verdict: Verdict, found: list[str], files: int) -> str:
     if found:
-        return "\n".join([f"{verdict.verdict_id} does not hold:", *(f"  {one}" for one in found)])
+        told = [f"  {plain(one)}" for one in found]
+        return "\n".join([f"{verdict.verdict_id} does not hold:", *told])
     return f"{verdict.verdict_id} holds: {files} files, root {verdict.evidence.get('root')}"
 
 
@@ -121,5 +123,6 @@ def _find(loaded: Loaded, verdict_id: str) -> Verdict:
 
 
 def _line(one: VerdictSummary) -> str:
+    one = plained(one)
     when, word = instant(one.created_at_ns), one.status or "UNDECIDED"
     return f"{when}  {word:<9}  {one.verdict_id}  {one.suite}  {one.candidate} / {one.baseline}"

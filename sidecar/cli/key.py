@@ -16,6 +16,7 @@ from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
 from sidecar.errors import SidecarError
 from sidecar.identity.keys import KEY_KINDS
+from sidecar.plain import plained
 
 
 @click.group("key")
@@ -147,5 +148,6 @@ def _shown(row: StoredKey) -> dict[str, object]:
 
 
 def _line(row: StoredKey) -> str:
+    row = plained(row)
     state = "revoked" if row.revoked_at_ns is not None else "active"
     return f"{row.key_id}  {row.kind:8}  {row.project:16}  {state:8}  {row.name}"

@@ -3,15 +3,21 @@
 Rules
 1. Results go to stdout and nothing else does; talk goes to stderr.
 2. ``--output`` lists only what the command can print.
+3. All text passes ``plain`` on its way out, line by line; what must not break a line of ours passes
+   it field by field before.
+4. A reader that has gone (``| head``) is no fault: the command ends as it would have.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
+
+from sidecar.plain import plain, plain_json, plain_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,26 +55,43 @@ def common(outputs: Sequence[str] = ("text", "json"), *, default: str = "text") 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
     """JSON text of a struct, list or dict; field ``class_`` is spelt ``class``."""
-    plain = msgspec.to_builtins(value, str_keys=True)
-    return json.dumps(plain, indent=indent, ensure_ascii=False)
+    built = msgspec.to_builtins(value, str_keys=True)
+    return plain_json(json.dumps(built, indent=indent, ensure_ascii=False))
 
 
 def emit(value: Any, output: str, text: Callable[[], str]) -> None:
     """Print a result: JSON of ``value``, JSON lines of a list, or what ``text`` renders."""
     if output == "json":
-        click.echo(to_json(value))
+        say(to_json(value))
     elif output == "jsonl":
         for item in value:
-            click.echo(to_json(item, indent=None))
+            say(to_json(item, indent=None))
     else:
-        click.echo(text())
+        say(plain_lines(text()))
 
 
-def show_lines(lines: Sequence[tuple[str, str]]) -> None:
-    """Print lines, each with a style of ``rich`` that only a terminal shows."""
+def say(text: str) -> bool:
+    """Print a piece of the result; False when nobody reads any more."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        hush()
+        return False
+    return True
+
+
+def hush() -> None:
+    """Write the rest of stdout to nowhere, so that nothing at exit tries to reach its reader."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def show_lines(lines: Sequence[tuple[str, str]]) -> bool:
+    """Print lines, each with a style of ``rich`` that only a terminal shows; as ``say``."""
+    lines = [(plain(text), style) for text, style in lines]
     if not sys.stdout.isatty():
-        click.echo("\n".join(text for text, _ in lines))
-        return
+        return say("\n".join(text for text, _ in lines))
     # Imported here: only a terminal pays for it.
     from rich.console import Console
     from rich.text import Text
@@ -76,11 +99,12 @@ def show_lines(lines: Sequence[tuple[str, str]]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for text, style in lines:
         console.print(Text(text, style=style))
+    return True
 
 
 def talk(message: str) -> None:
     """Say something to the person at the terminal, on stderr."""
-    click.echo(message, err=True)
+    click.echo(plain_lines(message), err=True)
 
 
 def on_terminal() -> bool:

@@ -14,6 +14,7 @@ from sidecar.gateway.policy.lint import Finding
 from sidecar.gateway.policy.result import PolicyAnswer
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.strict import NotStrict, read_json
+from sidecar.plain import plain, plained
 
 
 @click.group("policy")
@@ -113,15 +114,17 @@ async def _decide(bundle: Bundle, document: dict[str, object]) -> PolicyAnswer:
 def _findings_text(bundle: Bundle, findings: tuple[Finding, ...]) -> str:
     if not findings:
         return f"{len(bundle.modules)} modules, no findings, revision {bundle.revision}"
-    return "\n".join(map(str, findings))
+    return "\n".join(plain(str(each)) for each in findings)
 
 
 def _tests_text(results: tuple[RuleTest, ...]) -> str:
+    results = plained(results)
     failed = [result for result in results if result.status != "pass"]
     lines = [f"{each.file}: {each.name}: {each.status}: {each.detail}" for each in failed]
     return "\n".join([*lines, f"{len(results) - len(failed)} of {len(results)} tests passed"])
 
 
 def _answer_text(answer: PolicyAnswer) -> str:
+    answer = plained(answer)
     lines = [f"{answer.effect}  {reason.code}: {reason.message}" for reason in answer.reasons]
     return "\n".join(lines or [answer.effect])

@@ -19,7 +19,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from processors.value import duration_ns
 from sidecar import app, clock
-from sidecar.cli.options import common, on_terminal, talk, to_json
+from sidecar.cli.options import common, on_terminal, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude
@@ -90,7 +90,7 @@ def command(
         result = asyncio.run(_run(loaded, plan, more["jobs"] or 0, progress))
     verdict = _keep(loaded, result, more["evidence"])
     output = more["output"]
-    click.echo(to_json(verdict) if output == "json" else _RENDER[output](verdict))
+    say(to_json(verdict) if output == "json" else _RENDER[output](verdict))
     return verdict.exit_code
 
 

@@ -2,12 +2,18 @@
 
 Rules
 1. A part that is not built is not listed.
-2. Usage errors, uncaught exceptions and signals exit 3; they never look like a verdict.
+2. A reader of help or of results that has gone (``| head``) is no fault.
+3. Usage errors, uncaught exceptions and signals exit 3; they never look like a verdict.
 """
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
+
+from sidecar.cli.options import hush
 
 COMMANDS = {
     "serve": "Run the whole sidecar: receivers, pipeline, gateway, control.",
@@ -23,8 +29,28 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _unread() -> Iterator[None]:
+    """End well where the reader has gone; click would exit 1 before we could say so."""
+    try:
+        yield
+    except BrokenPipeError:
+        hush()
+        raise click.exceptions.Exit(0) from None
+
+
 class Commands(click.Group):
     """Finds a command's module by its name."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """As click, which prints the root's help here."""
+        with _unread():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click, which runs the command here."""
+        with _unread():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The commands in the order of the README."""

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from sidecar import app
-from sidecar.cli.options import common, talk
+from sidecar.cli.options import common, say, talk
 from sidecar.telemetry import configure_logging
 
 
@@ -39,7 +39,7 @@ def command(dev: bool, config: str | None, store: str | None, output: str) -> No
 def _reporter(output: str) -> Callable[[app.Serving], None]:
     def ready(serving: app.Serving) -> None:
         if output == "json":
-            click.echo(json.dumps(msgspec.to_builtins(serving)))
+            say(json.dumps(msgspec.to_builtins(serving)))
         if serving.keys:
             talk("DEV LOGIN IS ON: these keys work while this store is served with --dev")
         for name, address in serving.addresses.items():

@@ -7,9 +7,7 @@ Rules
 """
 
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,10 +23,11 @@ from processors.model.trace import AgentTrace
 from sidecar import app, clock
 from sidecar.cli import trace_view
 from sidecar.cli.moments import HELP, Moment
-from sidecar.cli.options import common, emit, show_lines, talk, to_json
+from sidecar.cli.options import common, emit, say, show_lines, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.otlp.decode import Signal, Undecodable, decode
 from sidecar.pipeline.build import build
+from sidecar.plain import plain_lines, plained
 from sidecar.store.traces import TraceQuery
 
 _TAIL_SECONDS = 0.25
@@ -70,13 +69,13 @@ def normalise(paths: Sequence[str], config: str | None, store: str | None, outpu
             continue
         for trace in traces:
             if output == "jsonl":
-                click.echo(to_json(as_json(trace, path), indent=None))
+                say(to_json(as_json(trace, path), indent=None))
             elif output == "text":
-                click.echo(as_text(trace, path))
+                say(plain_lines(as_text(trace, path)))
             else:
                 printed.append(as_json(trace, path))
     if output == "json":
-        click.echo(json.dumps(printed, indent=2, ensure_ascii=False))
+        say(to_json(printed))
     if failed:
         click.get_current_context().exit(int(ExitCode.FAILED))
 
@@ -168,17 +167,15 @@ def tail(config: str | None, store: str | None, output: str, **wanted: Any) -> N
                 place, found = published.after(place, query)
                 for summary in found:
                     if output == "jsonl":
-                        click.echo(to_json(summary, indent=None))
+                        heard = say(to_json(summary, indent=None))
                     else:
-                        show_lines([trace_view.tail_line(summary)])
-                sys.stdout.flush()
+                        heard = show_lines([trace_view.tail_line(summary)])
+                    if not heard:
+                        return
                 if len(found) < _TAIL_MAX:
                     time.sleep(_TAIL_SECONDS)
         except KeyboardInterrupt:
             return
-        except BrokenPipeError:
-            # Our reader has gone, which is no fault; nothing must try to reach it at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_json(trace: AgentTrace, capture: str | None = None) -> dict[str, object]:
@@ -189,6 +186,7 @@ def as_json(trace: AgentTrace, capture: str | None = None) -> dict[str, object]:
 
 def as_text(trace: AgentTrace, capture: str) -> str:
     """A trace in one line, and its agent, model and tool steps in one line each."""
+    trace = plained(trace)
     usage = trace.usage_total
     head = (
         f"{capture}  trace {trace.trace_id}  {trace.service.name or '-'}  {trace.completeness}  "

@@ -3,7 +3,8 @@
 Rules
 1. Everything shown is in the trace: nothing is looked up, nothing concluded.
 2. The same lines with and without colour; colour only says again what the words say.
-3. Steps of kind ``other`` are shown where they lead to one that is not, or when all are asked for.
+3. Nothing in a trace starts a line, save lines of the answer, indented below ``answer``.
+4. Steps of kind ``other`` are shown where they lead to one that is not, or when all are asked for.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 from processors.model.evidence import Claim, Evidence
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
+from sidecar.plain import plain, plained
 from sidecar.store.traces import TraceSummary
 
 Line = tuple[str, str]
@@ -33,6 +35,7 @@ _HELD = {True: "held", False: "did not hold", None: "could not be seen"}
 
 def list_lines(summaries: Sequence[TraceSummary]) -> list[Line]:
     """One line a trace, newest first, under a heading."""
+    summaries = plained(summaries)
     if not summaries:
         return [("no traces", "")]
     rows = [("STARTED", "TRACE", "SERVICE", "STEPS", "REV", "OUTCOME"), *map(_row, summaries)]
@@ -46,6 +49,8 @@ def list_lines(summaries: Sequence[TraceSummary]) -> list[Line]:
 
 def trace_lines(trace: AgentTrace, *, every_step: bool) -> list[Line]:
     """A whole trace: heading, outcome, tree of steps, claims, evidence, contradictions, answer."""
+    answer = trace.final_output.split("\n") if trace.final_output else []
+    trace = plained(trace)
     return [
         *_heading(trace),
         *_steps(trace, every_step),
@@ -57,12 +62,13 @@ def trace_lines(trace: AgentTrace, *, every_step: bool) -> list[Line]:
             "red",
         ),
         *_section("warnings", (f"{item.code}: {item.detail}" for item in trace.warnings)),
-        *_section("answer", [trace.final_output] if trace.final_output else []),
+        *_section("answer", answer),
     ]
 
 
 def tail_line(item: TraceSummary) -> Line:
     """A revision in the line that tells of its publication."""
+    item = plained(item)
     _, trace_id, service, steps, revision, outcome = _row(item)
     published = _moment(item.published_ns)
     text = f"{published}  {trace_id}  {service}  {steps} steps  rev {revision}  {outcome}"
@@ -176,7 +182,7 @@ def _evidence(item: Evidence) -> str:
 
 
 def _section(name: str, items: Any, style: str = "") -> Iterator[Line]:
-    lines = [(f"  {_clean(line)}", style) for item in items for line in item.splitlines()]
+    lines = [(f"  {plain(item)}", style) for item in items]
     if lines:
         yield name, "bold"
         yield from lines
@@ -204,11 +210,7 @@ def _value(value: Any) -> str:
     return _short(text, _TEXT_MAX)
 
 
-def _clean(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
 def _short(text: str, length: int) -> str:
     """One line of at most ``length`` characters, nothing in it that moves a terminal's cursor."""
-    line = _clean(text)
+    line = plain(text)
     return line if len(line) <= length else line[: length - 1] + "…"

@@ -4,18 +4,20 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from processors.model.verdict import Failure, Verdict
+from sidecar.plain import plained
 
 _ERRORS = frozenset({"void", "incomplete", "flaky"})
 
 
 def render(verdict: Verdict) -> str:
     """The XML text. Failed cases are failures; void, incomplete and flaky ones are errors."""
+    verdict = plained(verdict)
     failures = {failure.case: failure for failure in verdict.failures}
     cases: list[dict[str, Any]] = verdict.evidence.get("cases", [])
     errors = sum(case["class"] in _ERRORS for case in cases)
     suite = Element(
         "testsuite",
-        name=verdict.suite,
+        name=_legal(verdict.suite),
         tests=str(len(cases)),
         failures=str(sum(_failed(case) for case in cases)),
         errors=str(errors),
@@ -26,14 +28,15 @@ def render(verdict: Verdict) -> str:
         ("status", verdict.status or "UNDECIDED"),
         ("digest", verdict.digest),
     ):
-        SubElement(properties, "property", name=name, value=value)
+        SubElement(properties, "property", name=name, value=_legal(value))
     for case in cases:
         _case(suite, verdict, case, failures.get(case["case"]))
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suite, encoding="unicode")
 
 
 def _case(suite: Element, verdict: Verdict, case: dict[str, Any], failure: Failure | None) -> None:
-    element = SubElement(suite, "testcase", classname=verdict.suite, name=case["case"])
+    names = {"classname": _legal(verdict.suite), "name": _legal(case["case"])}
+    element = SubElement(suite, "testcase", names)
     if failure is None:
         return
     kind = "error" if case["class"] in _ERRORS else "failure"

@@ -2,14 +2,16 @@
 
 from processors.model.verdict import Verdict
 from sidecar.gate.report.text import summary, word
+from sidecar.plain import plained
 
 
 def render(verdict: Verdict) -> str:
     """The report: a heading, a table of what needs attention, the rules that fired."""
+    verdict = plained(verdict)
     lines = [
-        f"## {word(verdict)}: {verdict.suite}",
+        f"## {word(verdict)}: {_cell(verdict.suite)}",
         "",
-        f"`{verdict.candidate}` against `{verdict.baseline}`. {summary(verdict)}.",
+        f"`{_code(verdict.candidate)}` against `{_code(verdict.baseline)}`. {summary(verdict)}.",
     ]
     if verdict.failures:
         lines += ["", "| class | case | why | first difference |", "|---|---|---|---|"]
@@ -19,8 +21,14 @@ def render(verdict: Verdict) -> str:
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     if verdict.findings:
         lines.append("")
-        lines += [f"- **{one.severity}** {one.rule}: {one.detail}" for one in verdict.findings]
+        lines += [
+            f"- **{one.severity}** {one.rule}: {_cell(one.detail)}" for one in verdict.findings
+        ]
     return "\n".join([*lines, "", f"Verdict `{verdict.verdict_id}`, digest `{verdict.digest}`."])
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'")
 
 
 def _cell(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from processors.model.verdict import Failure, Verdict
+from sidecar.plain import plained
 
 _WORDS = {
     "new_critical": "new critical",
@@ -23,6 +24,7 @@ def word(verdict: Verdict) -> str:
 
 def render(verdict: Verdict) -> str:
     """The whole report."""
+    verdict = plained(verdict)
     lines = [
         f"{word(verdict)}  {verdict.suite}: {verdict.candidate} against {verdict.baseline}",
         f"  {summary(verdict)}",
@@ -48,6 +50,7 @@ def summary(verdict: Verdict) -> str:
 
 def explain(verdict: Verdict) -> str:
     """Every case with its class, and every finding with its operands."""
+    verdict = plained(verdict)
     lines = [render(verdict), "", "cases"]
     for case in verdict.evidence.get("cases", []):
         lines.append(
