@@ -30,10 +30,11 @@ from processors.redact.terms import Kind, RedactionKey
 from processors.value import duration_ns
 from sidecar import clock
 from sidecar.config import Config, Loaded, is_loopback, load
+from sidecar.control.driver import CursorWatch, Readiness, answers, holds
 from sidecar.control.http import ControlServer
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import LeadsBack, Target, TargetRefused
-from sidecar.errors import Problem, SidecarError
+from sidecar.errors import Problem, SidecarError, StoreUnavailable
 from sidecar.export.client import open_lane
 from sidecar.export.driver import dice, export
 from sidecar.export.worker import ExportWatch
@@ -461,8 +462,26 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         name = journal_cursor(journal.journal_id)
         await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await _start(stack, DropWatch(traces))
+        ready = Readiness(
+            {
+                "journal": answers(journal.check),
+                "ledger": answers(ledger.check),
+                "pipeline": holds(lambda: pipeline.pid is not None, "its process is not running"),
+                "pipeline cursor": CursorWatch(
+                    lambda: journal.bytes_held, lambda: traces.cursor(name)
+                ).check,
+                "policy": holds(lambda: policy.answering, "no engine is running"),
+            }
+        )
         addresses = await _listen(
-            stack, config, who, journal=journal, gateway=gateway, ledger=ledger, traces=traces
+            stack,
+            config,
+            who,
+            journal=journal,
+            gateway=gateway,
+            ledger=ledger,
+            traces=traces,
+            ready=ready,
         )
         own_ports |= {split_address(address)[1] for address in addresses.values()}
         pids: dict[str, int | None] = {"main": os.getpid(), "pipeline": pipeline.pid}
@@ -485,6 +504,7 @@ async def _listen(
     gateway: Gateway,
     ledger: SqliteLedger,
     traces: SqliteTraces,
+    ready: Readiness,
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
     room = Admission(config.receive)
@@ -522,7 +542,7 @@ async def _listen(
         except OSError as error:
             raise cannot_listen(key, host, port, error) from None
         bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
-    metrics.ready = True
+    metrics.reasons = ready.reasons
     return bound
 
 
@@ -657,7 +677,7 @@ def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
 
 def _open_pipeline(settings: bytes) -> Work:
     given = msgspec.json.decode(settings, type=PipelineSettings)
-    loaded, folder = given.loaded, Path(given.loaded.store_folder)
+    loaded, folder = given.loaded, _existing(given.loaded)
     keys = SqliteKeys(folder / "ledger.db")
     ring = keyring(keys, given.master)
     journal = SqliteJournalReader(folder / "journal.db", sealers=ring)
@@ -694,6 +714,22 @@ def _open_pipeline(settings: bytes) -> Work:
     )
 
 
+def _existing(loaded: Loaded) -> Path:
+    """The data folder of a child. Raises StoreUnavailable rather than making a store anew.
+
+    The parent made all of them: what is missing was taken away, and stands in for nothing empty.
+    """
+    folder = Path(loaded.store_folder)
+    for name in ("ledger.db", "journal.db", "traces.db"):
+        if not (folder / name).exists():
+            raise StoreUnavailable(
+                "the store was deleted while it was in use",
+                where=str(folder / name),
+                do="Stop the sidecar, put the data folder back, and start again.",
+            )
+    return folder
+
+
 def _leaving(config: Config, rules: Rules, sidecar_id: str, master: bytes) -> Leaving | None:
     if not config.export:
         return None
@@ -703,7 +739,7 @@ def _leaving(config: Config, rules: Rules, sidecar_id: str, master: bytes) -> Le
 
 def _open_export(settings: bytes) -> Life:
     given = msgspec.json.decode(settings, type=ExportSettings)
-    folder = Path(given.loaded.store_folder)
+    folder = _existing(given.loaded)
     keys = SqliteKeys(folder / "ledger.db")
     outbox = SqliteOutbox(folder / "traces.db", sealers=keyring(keys, given.master))
     own_ports = frozenset(given.own_ports)

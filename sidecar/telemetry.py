@@ -11,6 +11,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 from aiohttp import web
@@ -180,7 +181,10 @@ class Faults:
 
 
 class MetricsServer:
-    """``/metrics``, ``/healthz`` and ``/readyz``; none of them needs a key or tells content."""
+    """``/metrics``, ``/healthz`` and ``/readyz``; none of them needs a key or tells content.
+
+    ``reasons``: why the sidecar is not ready now, set once everything is started.
+    """
 
     def __init__(
         self,
@@ -189,7 +193,7 @@ class MetricsServer:
         limits: ConnectionLimits = ConnectionLimits(connections_max=64),  # noqa: B008 - frozen
     ) -> None:
         self._address = (host, port)
-        self.ready = False
+        self.reasons: Callable[[], Awaitable[list[str]]] = _starting
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
@@ -222,9 +226,14 @@ class MetricsServer:
         return web.Response(text="ok\n")
 
     async def _readiness(self, _: web.Request) -> web.Response:
-        if self.ready:
+        reasons = await self.reasons()
+        if not reasons:
             return web.Response(text="ready\n")
-        return web.Response(text="not ready\n", status=503)
+        return web.Response(text="\n".join(["not ready", *reasons, ""]), status=503)
+
+
+async def _starting() -> list[str]:
+    return ["the sidecar is starting"]
 
 
 def cannot_listen(key: str, host: str, port: int, error: OSError) -> SidecarError:
