@@ -170,7 +170,6 @@ class Pipeline:
         except CursorMoved:
             return True  # another pipeline was faster; read on from where it stopped
         for reason, items in aside.items():
-            DROPPED.labels("pipeline", reason).inc(items)
             if reason != "no_exporter":
                 _log.warning("items_set_aside", source=move.name, reason=reason, items=items)
         return True
@@ -285,7 +284,6 @@ class Pipeline:
 
     def _of_no_agent(self, opened: OpenTrace, built: _Built, now_ns: int) -> Publication:
         """Telemetry that is no agent's (or not yet): kept with its mark until it expires."""
-        DROPPED.labels("pipeline", "no_step").inc()
         return replace(self._publication(opened, built, (), now_ns), fault="no_step")
 
     def _faulty(self, opened: OpenTrace, error: Exception, now_ns: int) -> Publication:
@@ -326,7 +324,6 @@ class Pipeline:
 def _fault(open_id: int, version: int, error: Exception, now_ns: int) -> Publication:
     """A stage that fails on one trace holds up no other; its telemetry stays, for the next part."""
     reason = named(error)
-    DROPPED.labels("pipeline", "trace_fault").inc()
     _log.error("trace_not_built", open_id=open_id, reason=reason)
     return Publication(open_id=open_id, version=version, fault=reason, now_ns=now_ns)
 

@@ -6,7 +6,7 @@ Rules
 3. Each owner's ports stand together; a caller asks for the narrowest one it needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from processors.model.call import Approval, Receipt
@@ -72,6 +72,14 @@ class Cursors(Protocol):
 
     def cursor(self, name: str) -> int:
         """The position, 0 for a source never read."""
+        ...
+
+
+class Dropped(Protocol):
+    """What the pipeline durably counted."""
+
+    def dropped(self) -> Mapping[str, int]:
+        """What it set aside or left out since the store was made, by reason."""
         ...
 
 

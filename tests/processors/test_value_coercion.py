@@ -125,6 +125,8 @@ def test_flattened_lists_come_back_in_order_of_their_numbers(numbers):
 
 def test_flattened_lists_allocate_nothing_by_number_and_are_capped():
     assert value.slots({"m.999999999.x": 1}, "m.") == [{"x": 1}]
+    huge = {f"m.{number}.x": number for number in (2**63 - 1, 5, 2**31)}
+    assert [item["x"] for item in value.slots(huge, "m.")] == [5, 2**31, 2**63 - 1]
     assert len(value.slots({f"m.{n}.x": n for n in range(10_050)}, "m.")) == 10_000
 
 

@@ -88,6 +88,11 @@ class SqliteTraces:
             ).fetchone()
         return int(row[0]) if row else 0
 
+    def dropped(self) -> dict[str, int]:
+        """What the pipeline set aside or left out since the store was made, by reason."""
+        with translating(self._path):
+            return dict(self._connection.execute("SELECT reason, items FROM dropped").fetchall())
+
     def list_traces(self, query: TraceQuery) -> list[TraceSummary]:
         """The newest revision of each matching trace, newest start first."""
         conditions: list[tuple[str, object]] = [

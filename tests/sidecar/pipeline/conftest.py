@@ -24,7 +24,7 @@ def sealers(project):
 class Ingest:
     """``send`` as a receiver would; ``settle`` runs the pipeline until nothing is left to do."""
 
-    def __init__(self, folder, *, idle="1ms", capture="full"):
+    def __init__(self, folder, *, idle="1ms", capture="full", **bounds):
         self.folder = folder
         self.journal = SqliteJournal(
             folder / "journal.db", sealers=sealers, bytes_max=1 << 30, new_id=clock.new_id
@@ -34,7 +34,7 @@ class Ingest:
         self.facts = []
         self.probed = lambda trace: False
         self.probe = None
-        self.config = Config(idle=idle)
+        self.config = Config(idle=idle, **bounds)
         self.content_ns = DAY_NS
         self.capture = capture
         self.closed = False
@@ -42,7 +42,9 @@ class Ingest:
 
     def open_pipeline(self):
         self.reader = SqliteJournalReader(self.folder / "journal.db", sealers=sealers)
-        self.open_traces = SqliteOpenTraces(self.folder / "traces.db", sealers=sealers)
+        self.open_traces = SqliteOpenTraces(
+            self.folder / "traces.db", sealers=sealers, bounds=self.config.bounds
+        )
         ports = Ports(
             journal=self.reader,
             open_traces=self.open_traces,
