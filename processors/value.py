@@ -35,6 +35,9 @@ _UNIT_NS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+DURATION_MAX_NS = 3650 * _UNIT_NS["d"]
+TIMEOUT_LEAST_NS = _UNIT_NS["ms"]
+"""The least a deadline or lifetime may be: nothing can be done in no time."""
 _NO_NAME = frozenset(
     {
         *("", "null", "None", "none", "undefined", "unknown", "<not specified>", "N/A", "n/a"),
@@ -56,8 +59,11 @@ _EXACT_FLOAT = 2**53
 Parsed = tuple[Any, ContentState]
 
 
-def duration_ns(text: str) -> int:
-    """Nanoseconds of a duration such as ``30s``, ``1.5h`` or ``1h30m``. Raises ValueError."""
+def duration_ns(text: str, *, least_ns: int = 0) -> int:
+    """Nanoseconds of a duration such as ``30s``, ``1.5h`` or ``1h30m``, of at most 3650d.
+
+    ``least_ns`` is for where a shorter one has no meaning. Raises ValueError.
+    """
     position, total = 0, 0.0
     for match in _DURATION.finditer(text):
         if match.start() != position:
@@ -65,7 +71,12 @@ def duration_ns(text: str) -> int:
         total += float(match[1]) * _UNIT_NS[match[2]]
         position = match.end()
     if not text or position != len(text):
-        raise ValueError(f"{text!r} is not a duration; write e.g. 500ms, 30s, 10m, 24h or 30d")
+        said = repr(text[:80])
+        raise ValueError(f"{said} is not a duration; write e.g. 500ms, 30s, 10m, 24h or 30d")
+    if total > DURATION_MAX_NS:  # sums with the present must fit in 64 bits
+        raise ValueError(f"{text[:80]} is longer than {DURATION_MAX_NS // _UNIT_NS['d']}d")
+    if total < least_ns:
+        raise ValueError(f"{text[:80]} is shorter than {least_ns / _UNIT_NS['ms']:g}ms")
     return int(total)
 
 

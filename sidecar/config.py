@@ -29,13 +29,14 @@ from msgspec.inspect import (
 )
 
 from processors.value import duration_ns
-from sidecar.egress.rules import TargetRefused, read_target
+from sidecar.egress.rules import Target, TargetRefused, leads_back, read_target
 from sidecar.errors import Problem, SidecarError
-from sidecar.export.config import Exporter, leads_back
+from sidecar.export.config import Exporter
 from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
+from sidecar.identity.projects import wrong_project_name
 from sidecar.listen.address import split_address
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
@@ -137,6 +138,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         found += _below("export", [*export_problems(self.export), *self._loops()])
         if not self.store.url.startswith("sqlite:///"):
             found.append(Problem("store.url", "must be sqlite:///<folder>"))
+        found += _below("projects", list(self._named_projects()))
+        found += self._upstream_loops()
         for index, project in enumerate(self.projects):
             found += _retention_problems(f"projects.{index}.retention", project.retention)
             found += _below(f"projects.{index}.content", project.content.problems())
@@ -145,16 +148,45 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _loops(self) -> Iterator[Problem]:
         """Exporters that lead back to a listener of ours (docs/adr/0001)."""
         for index, exporter in enumerate(self.export):
-            try:
-                endpoint = read_target(exporter.target)
-            except TargetRefused:
-                continue  # told by the exporter itself
-            for key, address in self.addresses():
-                if _address_problems(key, address) or not address:
-                    continue
-                if leads_back(endpoint, *split_address(address)):
-                    text = f"leads back to the sidecar itself, which listens there ({key})"
-                    yield Problem(f"{index}.otlp.endpoint", text)
+            key = self._led_back(exporter.target)
+            if key is not None:
+                text = f"leads back to the sidecar itself, which listens there ({key})"
+                yield Problem(f"{index}.otlp.endpoint", text)
+
+    def _upstream_loops(self) -> list[Problem]:
+        """Upstreams that are a listener of ours: no call of a tool is served there."""
+        found = []
+        for index, upstream in enumerate(self.gateway.upstreams):
+            key = self._led_back(upstream.target)
+            if key is not None:
+                text = f"leads back to the sidecar itself, which listens there ({key})"
+                found.append(Problem(f"gateway.upstreams.{index}.url", text))
+        return found
+
+    def _led_back(self, target: Target) -> str | None:
+        """The key of the listener that a target leads back to."""
+        try:
+            endpoint = read_target(target)
+        except TargetRefused:
+            return None  # told by its owner
+        for key, address in self.addresses():
+            if not address or _address_problems(key, address):
+                continue
+            if leads_back(endpoint, *split_address(address)):
+                return key
+        return None
+
+    def _named_projects(self) -> Iterator[Problem]:
+        if not self.projects:
+            yield Problem("", "names none; leave the key out for the project default")
+        seen: set[str] = set()
+        for index, project in enumerate(self.projects):
+            why = wrong_project_name(project.name)
+            if why is not None:
+                yield Problem(f"{index}.name", why)
+            if project.name in seen:
+                yield Problem(f"{index}.name", f"{project.name!r} is named twice")
+            seen.add(project.name)
 
     def _upstream_names(self) -> set[str]:
         return {upstream.name for upstream in self.gateway.upstreams}
@@ -295,7 +327,7 @@ def _environment_into(tree: dict[str, Any], environ: Mapping[str, str]) -> list[
 
 
 def _from_text(text: str, kind: Type) -> Any:
-    if isinstance(kind, IntType) and re.fullmatch(r"[-+]?\d+", text):
+    if isinstance(kind, IntType) and re.fullmatch(r"[-+]?[0-9]{1,18}", text):
         return int(text)
     if isinstance(kind, BoolType) and text in ("true", "false"):
         return text == "true"
@@ -333,7 +365,10 @@ def _retention_problems(path: str, retention: Retention) -> list[Problem]:
 
 
 def _below(prefix: str, problems: list[Problem]) -> list[Problem]:
-    return [Problem(f"{prefix}.{problem.path}", problem.text) for problem in problems]
+    return [
+        Problem(f"{prefix}.{problem.path}" if problem.path else prefix, problem.text)
+        for problem in problems
+    ]
 
 
 def _report(problems: list[Problem], document: Document, file: str | None) -> str:

@@ -16,6 +16,7 @@ from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
 from sidecar.errors import SidecarError
 from sidecar.identity.keys import KEY_KINDS
+from sidecar.identity.projects import project_name
 from sidecar.plain import plained
 
 
@@ -39,6 +40,7 @@ def create(
     kind: KeyKind, project: str, name: str, config: str | None, store: str | None, output: str
 ) -> None:
     """Create a key and print it once; only its hash is stored."""
+    project_name(project, where="--project")
     loaded = app.load_config(config, store)
     with app.open_keys(loaded) as keys:
         text, row = app.create_key(keys, kind=kind, project=project, name=name)
@@ -94,6 +96,7 @@ def rotate_redaction(
       $ sidecar key rotate-redaction --project default --overlap 14d
       mpabklcd
     """
+    project_name(project, where="--project")
     key = app.rotate_redaction_key(app.load_config(config, store), project, overlap_ns)
     emit({"project": project, "key_id": key.key_id}, output, lambda: key.key_id)
     talk(f"project {project}: digests are made with key {key.key_id} from now on")
@@ -110,6 +113,7 @@ def rotate_data(project: str, config: str | None, store: str | None, output: str
       $ sidecar key rotate-data --project default
       1
     """
+    project_name(project, where="--project")
     number = app.rotate_data_key(app.load_config(config, store), project)
     emit({"project": project, "number": number}, output, lambda: str(number))
     talk(f"project {project}: data key {number} seals from now on")
@@ -129,6 +133,7 @@ def digest(project: str, kind: Kind, config: str | None, store: str | None, outp
       $ printf bob@example.com | sidecar key digest --project default --kind email
       tok:email:mpabklcd…  hmac:email:mpabklcd…
     """
+    project_name(project, where="--project")
     value = sys.stdin.read().strip()
     if not value:
         raise SidecarError("there is no value on standard input", do="Pipe it in.")

@@ -17,7 +17,7 @@ import click
 
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
-from processors.value import duration_ns
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import app, clock
 from sidecar.cli.options import common, on_terminal, say, talk, to_json
 from sidecar.config import Loaded
@@ -25,6 +25,7 @@ from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude
 from sidecar.gate.files import write_bundle
 from sidecar.gate.report import junit, markdown, text
+from sidecar.identity.projects import project_name
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.planning import Asked, captured_plan, suite_plan
 from sidecar.replay.query import PREFIX, StoreQuery, read_query
@@ -97,13 +98,13 @@ def command(
 def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
     if more["deadline"]:
         try:
-            duration_ns(more["deadline"])
+            duration_ns(more["deadline"], least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             raise SidecarError(str(error), where="--deadline") from None
     baseline = more["baseline"]
     python = sys.executable
     return Asked(
-        project=more["project"] or loaded.config.projects[0].name,
+        project=_project(loaded, more["project"]),
         candidate=read_reference(more["candidate"], option="--candidate", python=python),
         baseline=read_reference(baseline, option="--baseline", python=python) if baseline else None,
         deterministic=more["deterministic"],
@@ -111,6 +112,12 @@ def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
         agent=more["agent"],
         program_version=importlib.metadata.version("agenttwin-sidecar"),
     )
+
+
+def _project(loaded: Loaded, named: str | None) -> str:
+    if named is None:
+        return loaded.config.projects[0].name
+    return project_name(named, where="--project")
 
 
 def _suite(suite: str, twins: tuple[Path, ...], asked: Asked) -> ReplayPlan:

@@ -86,6 +86,40 @@ def read_target(target: Target) -> Endpoint:
     )
 
 
+def undialable(target: Target, *, ranges: bool = True) -> str | None:
+    """Why a target can never be dialled, as far as its URL tells; None where it may be.
+
+    Without ``ranges``, ``allow_cidrs`` is not looked at.
+    """
+    try:
+        endpoint = read_target(target if ranges else Target(name=target.name, url=target.url))
+        if endpoint.literal and ranges:
+            vet(endpoint, (endpoint.host,))
+    except TargetRefused as error:
+        return str(error)
+    return None
+
+
+def leads_back(endpoint: Endpoint, host: str, port: int) -> bool:
+    """Whether an endpoint is what a listener on ``host`` and ``port`` receives.
+
+    Only what can be told without resolving a name; the rest is checked when it is dialled.
+    """
+    if endpoint.port != port:
+        return False
+    if endpoint.host == host.lower():
+        return True
+    return _is_here(endpoint.host) and _is_here(host)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower() == "localhost"
+    return address.is_loopback or address.is_unspecified
+
+
 def vet(endpoint: Endpoint, answers: Sequence[str]) -> tuple[str, ...]:
     """The addresses to dial, in the resolver's order, each once. Raises TargetRefused."""
     addresses = tuple(dict.fromkeys(answers))

@@ -8,13 +8,12 @@ Rules
 
 import re
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address
 from typing import Literal
 
 from msgspec import Struct
 
-from processors.value import duration_ns
-from sidecar.egress.rules import Endpoint, Target, TargetRefused, read_target, vet
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
+from sidecar.egress.rules import Target, TargetRefused, read_target, vet
 from sidecar.errors import Problem
 from sidecar.store.journal import Signal
 
@@ -100,26 +99,6 @@ def problems(exporters: Sequence[Exporter]) -> Iterator[Problem]:
             yield Problem(f"{index}.name", f"is that of export.{first}; give each its own name")
 
 
-def leads_back(endpoint: Endpoint, host: str, port: int) -> bool:
-    """Whether an endpoint is what a listener on ``host`` and ``port`` receives.
-
-    Only what can be told without resolving a name; the rest is checked when the sidecar starts.
-    """
-    if endpoint.port != port:
-        return False
-    if endpoint.host == host.lower():
-        return True
-    return _is_here(endpoint.host) and _is_here(host)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host.lower() == "localhost"
-    return address.is_loopback or address.is_unspecified
-
-
 def _problems(exporter: Exporter) -> Iterator[Problem]:
     otlp = exporter.otlp
     try:
@@ -139,7 +118,7 @@ def _problems(exporter: Exporter) -> Iterator[Problem]:
         ("otlp.retry.max", otlp.retry.max),
     ):
         try:
-            duration_ns(text)
+            duration_ns(text, least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             yield Problem(path, str(error))
     if otlp.queue.bytes_max < _QUEUE_BYTES_MIN:

@@ -2,12 +2,14 @@
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct, field
 
 from processors.model.names import SideEffectClass
-from processors.value import duration_ns
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
+from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 
 Mode = Literal["enforce", "observe", "twin"]
@@ -29,6 +31,11 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
     allow_cidrs: tuple[str, ...] = ()
     credential: Credential | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where it is dialled."""
+        return Target(name=self.name, url=self.url, allow_cidrs=self.allow_cidrs)
 
 
 class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,13 +123,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if upstream.name in seen:
                 found.append(Problem(f"{where}.name", f"{upstream.name!r} is named twice"))
             seen.add(upstream.name)
-            if not re.match(r"https?://[^/@?#]+(/[^?#]*)?\Z", upstream.url):
-                found.append(Problem(f"{where}.url", "must be http://host[:port] or https://…"))
-            for position, cidr in enumerate(upstream.allow_cidrs):
-                try:
-                    ipaddress.ip_network(cidr)
-                except ValueError as error:
-                    found.append(Problem(f"{where}.allow_cidrs.{position}", str(error)))
+            cidrs = list(_cidr_problems(f"{where}.allow_cidrs", upstream.allow_cidrs))
+            found += cidrs
+            why = undialable(upstream.target, ranges=not cidrs)
+            if why is not None:
+                found.append(Problem(f"{where}.url", why))
         return found
 
     def _tool_problems(self) -> list[Problem]:
@@ -145,13 +150,22 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 ("idempotency.retention", tool.idempotency.retention),
                 ("reconcile.settle", (tool.reconcile and tool.reconcile.settle) or "0s"),
             ):
+                least_ns = 0 if key == "reconcile.settle" else TIMEOUT_LEAST_NS
                 try:
-                    duration_ns(text)
+                    duration_ns(text, least_ns=least_ns)
                 except ValueError as error:
                     found.append(Problem(f"{where}.{key}", str(error)))
             if tool.mode == "twin":
                 found.append(Problem(f"{where}.mode", "is enforce or observe"))
         return found
+
+
+def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:
+    for position, cidr in enumerate(cidrs):
+        try:
+            ipaddress.ip_network(cidr)
+        except ValueError as error:
+            yield Problem(f"{path}.{position}", str(error))
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -168,7 +182,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What is wrong with the values, dotted below ``policy``."""
         found = []
         try:
-            duration_ns(self.deadline)
+            duration_ns(self.deadline, least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             found.append(Problem("deadline", str(error)))
         return found
@@ -190,7 +204,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What is wrong with the values, dotted below ``approvals``."""
         found = []
         try:
-            duration_ns(self.expires)
+            duration_ns(self.expires, least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             found.append(Problem("expires", str(error)))
         if self.approvers < 1:

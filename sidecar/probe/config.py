@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from processors.value import duration_ns
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.errors import Problem
 
 
@@ -40,9 +40,9 @@ class Probe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below the probe."""
         found = []
-        for key in ("deadline", "until"):
+        for key, least_ns in (("deadline", TIMEOUT_LEAST_NS), ("until", 0)):
             try:
-                duration_ns(getattr(self, key))
+                duration_ns(getattr(self, key), least_ns=least_ns)
             except ValueError as error:
                 found.append(Problem(key, str(error)))
         if bool(self.http.upstream) == bool(self.http.url):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from processors.value import duration_ns
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.errors import Problem
 from sidecar.evaluate.expectations import (
     AnyExpectation,
@@ -161,7 +161,7 @@ def _head_problems(suite: Suite) -> Iterator[Problem]:
     if not suite.twins:
         yield Problem("twins", "must name at least one twin")
     try:
-        duration_ns(suite.deadline)
+        duration_ns(suite.deadline, least_ns=TIMEOUT_LEAST_NS)
     except ValueError as error:
         yield Problem("deadline", str(error))
     if suite.defaults.now:
