@@ -4,15 +4,17 @@ import signal
 import socket
 import time
 
+import grpc
 import pytest
-from serving import serving
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from serving import EPHEMERAL, serving
 
 HTTP = ("receive.http", "gateway.listen", "control.listen", "metrics.listen")
 
 
 def address(told, name):
     host, _, port = told["addresses"][name].rpartition(":")
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def exchanged(told, name, sent):
@@ -77,3 +79,26 @@ def test_half_open_connections_do_not_hold_up_the_end(tmp_path):
         assert time.monotonic() - begun < 8
         for peer in peers:
             peer.close()
+
+
+def has_ipv6():
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.skipif(not socket.has_ipv6 or not has_ipv6(), reason="needs an IPv6 loopback")
+def test_every_listener_listens_on_an_ipv6_address(tmp_path):
+    asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with serving(tmp_path, EPHEMERAL.replace("127.0.0.1", "[::1]")) as (_, told):
+        assert all(each.startswith("[::1]:") for each in told["addresses"].values())
+        for name in HTTP:
+            status = 404 if name == "receive.http" else 200
+            assert exchanged(told, name, asked).startswith(f"HTTP/1.1 {status} ".encode()), name
+        with grpc.insecure_channel(told["addresses"]["receive.grpc"]) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            answer = health.Check(health_pb2.HealthCheckRequest(), timeout=10)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
