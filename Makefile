@@ -2,6 +2,7 @@
 PYTHON ?= python3
 CAPTURE ?= full
 FUZZ_SECONDS ?= 120
+SOAK_SPANS ?= 5000000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -23,7 +24,7 @@ test-full: $(STAMP) opa collector
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "not soak" $(TEST_ARGS)
 
 soak: $(STAMP) opa collector
-	$(BIN)/pytest -q -m soak $(TEST_ARGS)
+	SOAK_SPANS=$(SOAK_SPANS) $(BIN)/pytest -q -s -m soak $(TEST_ARGS)
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz/fuzz_otlp.py $(FUZZ_SECONDS)
