@@ -157,8 +157,8 @@ def first_name(attributes: Mapping[str, Any], keys: Iterable[str]) -> str | None
     """The first usable name under the keys."""
     for key in keys:
         value = attributes.get(key)
-        if value is not None and (found := name(value)) is not None:
-            return found
+        if isinstance(value, str) and (text := value.strip()) not in _NO_NAME:
+            return text
     return None
 
 
@@ -268,10 +268,13 @@ def _literal(text: str) -> Any:
         return None
 
 
+_sorted_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
+
+
 def canonical(value: Any) -> str:
     """A text equal for equal JSON values (rule 4); a string that holds JSON is that JSON."""
     parsed, _ = parse(value)
-    return json.dumps(_plain(parsed), sort_keys=True, ensure_ascii=False, default=str)
+    return _sorted_json(_plain(parsed))
 
 
 def _plain(value: Any) -> Any:
@@ -292,12 +295,10 @@ def slots(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """
     found: dict[int, dict[str, Any]] = {}
     start = len(prefix)
-    for key, value in attributes.items():
-        if not key.startswith(prefix):
-            continue
+    for key in [key for key in attributes if key.startswith(prefix)]:
         number, _, rest = key[start:].partition(".")
         if number.isdecimal() and len(number) < 20 and (len(found) < _SLOTS_MAX):
-            found.setdefault(int(number), {})[rest] = value
+            found.setdefault(int(number), {})[rest] = attributes[key]
     return [found[number] for number in sorted(found)]
 
 
