@@ -55,7 +55,8 @@ def final_output(steps: Sequence[Step]) -> str | None:
     """The text of the agent's last answer, or None when there was none."""
     agents = {step.step_id for step in steps if step.kind == "agent"}
     parents = {step.step_id: step.parent_step_id for step in steps}
-    outer = [step for step in steps if step.kind == "agent" and not _below(step, agents, parents)]
+    seen: dict[str, bool] = {}
+    outer = [s for s in steps if s.kind == "agent" and not _below(s, agents, parents, seen)]
     calls = [step for step in steps if step.kind == "model_call"]
     for step in (*_latest_first(outer), *_latest_first(calls)):
         text = _answer(step.messages_out or ()) or _plain(step)
@@ -76,13 +77,18 @@ def _plain(step: Step) -> str | None:
     return output if isinstance(output, str) and not _DUMP.match(output) else None
 
 
-def _below(step: Step, agents: set[str], parents: dict[str, str | None]) -> bool:
+def _below(
+    step: Step, agents: set[str], parents: dict[str, str | None], seen: dict[str, bool]
+) -> bool:
+    """Whether an agent is above; ``seen`` tells it of the steps that were passed."""
+    passed: list[str] = []
     above = step.parent_step_id
-    while above is not None:
-        if above in agents:
-            return True
+    while above is not None and above not in agents and above not in seen:
+        passed.append(above)
         above = parents.get(above)
-    return False
+    found = above is not None and (above in agents or seen[above])
+    seen.update(dict.fromkeys(passed, found))
+    return found
 
 
 def _answer(said: Sequence[Message]) -> str | None:

@@ -17,6 +17,7 @@ Source: "Joining and merging" of docs/specs/trace.md.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -75,8 +76,11 @@ class Tree:
 
     def alive(self, key: str) -> str:
         """The key that stands for this one after all merging."""
-        while key in self.merged:
-            key = self.merged[key]
+        merged = self.merged
+        while key in merged:
+            above = merged[key]
+            merged[key] = merged.get(above, above)  # the next look is shorter
+            key = above
         return key
 
     def parent(self, key: str) -> str | None:
@@ -111,10 +115,10 @@ class Tree:
             self._agents[passed] = above
         return above
 
-    def merge(self, keys: list[str]) -> str:
+    def merge(self, keys: list[str], *, outermost: str | None = None) -> str:
         """Several nodes become one: the outermost's place, the newest dialect's fields."""
         nodes = [self.nodes[key] for key in keys]
-        outer = self._outermost(nodes)
+        outer = self.nodes[outermost] if outermost is not None else self._outermost(nodes)
         self.nodes[outer.key] = _union(outer, sorted(nodes, key=_precedence))
         for key in keys:
             if key != outer.key:
@@ -157,28 +161,39 @@ def _ordered(nodes: Iterable[Node]) -> list[Node]:
 
 def _merge_nested_models(tree: Tree) -> None:
     inside: dict[str, list[Node]] = defaultdict(list)
+    seen: dict[str, str | None] = {}
     for node in list(tree.nodes.values()):
         if node.reading.kind == "model_call":
-            outer = _around(tree, node, "model_call")
+            outer = _around(tree, node, "model_call", seen)
             if outer is not None:
                 inside[outer.key].append(node)
     for outer_key in sorted(inside, key=lambda key: (tree.nodes[key].start_ns, key), reverse=True):
         inner = [tree.nodes[node.key] for node in inside[outer_key] if node.key in tree.nodes]
         outer = tree.nodes[outer_key]
         if len(inner) == 1 and _agree(outer.reading, inner[0].reading):
-            tree.merge([outer_key, inner[0].key])
+            tree.merge([outer_key, inner[0].key], outermost=outer_key)
         elif inner:
             tree.nodes[outer_key] = _wrapper(outer)
 
 
-def _around(tree: Tree, node: Node, kind: str) -> Node | None:
-    """The nearest node of the kind above, with nothing but ``other`` between."""
-    for above in tree.ancestors(node.key):
-        if above.reading.kind == kind:
-            return above
-        if above.reading.kind != "other":
-            return None
-    return None
+def _around(tree: Tree, node: Node, kind: str, seen: dict[str, str | None]) -> Node | None:
+    """The nearest node of the kind above, with nothing but ``other`` between.
+
+    ``seen``: what is nearest above each ``other`` that was passed; for callers that change none.
+    """
+    passed: list[str] = []
+    above = tree.parent(node.key)
+    while above is not None and tree.nodes[above].reading.kind == "other":
+        if above in seen:
+            known = seen[above]
+            above = tree.alive(known) if known is not None else None
+            break
+        passed.append(above)
+        above = tree.parent(above)
+    seen.update(dict.fromkeys(passed, above))
+    if above is None or above == node.key or tree.nodes[above].reading.kind != kind:
+        return None
+    return tree.nodes[above]
 
 
 def _agree(outer: Reading, inner: Reading) -> bool:
@@ -210,13 +225,14 @@ def _merge_tools(tree: Tree) -> None:
         group = [node for node in same if overlap(same[0], node)]
         if len(group) > 1:
             tree.merge([node.key for node in group])
+    seen: dict[str, str | None] = {}
     for node in sorted(tree.nodes.values(), key=lambda node: (-node.start_ns, node.key)):
         if node.key in tree.nodes and node.reading.kind == "tool_call":
-            outer = _around(tree, node, "tool_call")
+            outer = _around(tree, node, "tool_call", seen)
             if outer is not None and _same_tool(
                 outer.reading.tool, tree.nodes[node.key].reading.tool
             ):
-                tree.merge([outer.key, node.key])
+                tree.merge([outer.key, node.key], outermost=outer.key)
 
 
 def _same_tool(outer: Tool | None, inner: Tool | None) -> bool:
@@ -248,15 +264,12 @@ def _union(outer: Node, ranked: list[Node]) -> Node:
         reading=reading,
         start_ns=min(node.start_ns for node in ranked),
         end_ns=max(node.end_ns for node in ranked),
-        links=tuple(link for node in ranked for link in node.fragment.links),
+        links=tuple(chain.from_iterable(node.fragment.links for node in ranked)),
     )
     return msgspec.structs.replace(
         outer,
         fragment=fragment,
-        sources=(
-            *outer.sources,
-            *(s for node in ranked if node is not outer for s in node.sources),
-        ),
+        sources=tuple(chain(outer.sources, *(n.sources for n in ranked if n is not outer))),
         calls=said.calls,
         answers=shown.answers,
         log_only=all(node.log_only for node in ranked),
