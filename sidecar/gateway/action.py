@@ -9,6 +9,9 @@
 3. A tool with effects, or with a schema, takes no body that policy cannot read.
 4. ``action_hash`` covers the whole Action and never the idempotency key (gateway.md §0.2). Tracing
    headers are forwarded and are no part of the action.
+5. Equality is decided by meaning, not by spelling (§0.6): for a JSON body the hash covers its RFC
+   8785 digest and media type, not its bytes or the header that names its type, and never
+   ``accept-language``. What was sent is in the receipt's ``request_digest``.
 """
 
 from collections.abc import Iterable
@@ -109,7 +112,13 @@ def prepare(
 
 
 def action_hash(action: Action) -> str:
-    """``sha256:<hex>`` of the action, domain ``agwa/1``."""
+    """``sha256:<hex>`` of the action, domain ``agwa/1``: what makes two requests the same."""
+    spelling = {"accept-language"}
+    if action.body_jcs_digest is not None:
+        spelling.add("content-type")
+        action = msgspec.structs.replace(action, body_digest=None)
+    said = tuple(pair for pair in action.headers if pair[0] not in spelling)
+    action = msgspec.structs.replace(action, headers=said)
     return digest({"v": 1, **msgspec.to_builtins(action)}, domain="agwa/1")
 
 

@@ -1,8 +1,8 @@
 """Approvals: what is asked, who may answer, and when an answer counts.
 
 **Rules**
-1. The summary is rendered from the canonical action alone, never from the agent's prose; its digest
-   is in the request and in every vote, so what was on screen is evidence.
+1. The summary is rendered from the canonical action alone (``shown``), never from the agent's
+   prose; its digest is in the request and in every vote, so what was on screen is evidence.
 2. An approver is a principal of kind ``approver``; neither the requester nor a key of the same
    person (the same name) decides, and nobody counts twice.
 3. One deny ends it. Time ends it: expired is denied, and no setting turns it into an allowance.
@@ -10,7 +10,6 @@
 """
 
 import json
-import unicodedata
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -23,28 +22,13 @@ from sidecar.canonical import sha256
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.gateway.request import ToolReply
+from sidecar.gateway.shown import summary as summary
 from sidecar.store.ledger import OpenedCall
 
 POLL_AFTER_MS = 1000
 REASON_CHARS_MAX = 1000
-_LINE_CHARS_MAX = 400
 
 Resolution = Literal["pending", "approved", "denied", "expired", "consumed"]
-
-
-def summary(action: Action) -> str:
-    """What the approver sees: the action's own values, one a line, nothing invisible."""
-    lines = [
-        f"tool: {action.tool} ({action.class_}) on {action.upstream}",
-        f"request: {action.method} {action.path}",
-        f"agent: {action.agent} of project {action.tenant}",
-    ]
-    if action.cost_amount is not None:
-        lines.append(f"amount: {action.cost_amount} {action.cost_currency or ''}".rstrip())
-    lines += [f"{name} = {_value(action.arguments[name])}" for name in sorted(action.arguments)]
-    if action.body_digest is not None:
-        lines.append(f"body: {action.body_digest}")
-    return "\n".join(_visible(line) for line in lines)
 
 
 def shown_digest(text: str) -> str:
@@ -61,12 +45,13 @@ def request(
     approval_id: str,
     requester_name: str,
     now_ns: int,
+    body: Any = None,
 ) -> Approval:
     """A new request for a call with a key. The stricter of policy's terms and configuration
-    holds."""
+    holds. Raises Unshowable where no person could judge it."""
     assert call.key_hash is not None, "an approval is bound to a key"
     terms = decision.approval or ApprovalTerms()
-    text = summary(action)
+    text = summary(action, body)
     lifetime_ns = min(duration_ns(rules.expires), terms.ttl_s * 1_000_000_000)
     return Approval(
         approval_id=approval_id,
@@ -170,18 +155,3 @@ def _instant(at_ns: int) -> str:
 
 def _same_person(one: str, other: str) -> bool:
     return bool(one.strip()) and one.strip().casefold() == other.strip().casefold()
-
-
-def _value(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if len(text) <= _LINE_CHARS_MAX:
-        return text
-    return f"{text[:_LINE_CHARS_MAX]}… ({len(text)} characters, {sha256(text.encode())})"
-
-
-def _visible(line: str) -> str:
-    """Invisible and direction-changing characters are spelt out: the approver must see them."""
-    return "".join(
-        f"\\u{{{ord(character):04x}}}" if unicodedata.category(character)[0] == "C" else character
-        for character in line
-    )

@@ -194,6 +194,8 @@ class Call:
         match event:
             case Approved(approval_id=approval_id):
                 return self._commit_with(approval_id)
+            case IntentRefused(code=code):
+                return self._refuse(outcome.not_spendable(code))
             case NotApproved(approval=approval):
                 return self._refuse(
                     approvals.refusal(approval, asynchronous=self._call.asynchronous)

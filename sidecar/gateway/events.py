@@ -75,7 +75,8 @@ class KeyTaken(Struct, frozen=True, kw_only=True):
 
 
 class IntentRefused(Struct, frozen=True, kw_only=True):
-    """The transaction refused: ``policy_changed`` or an ``approval_…`` code."""
+    """The transaction refused: ``policy_changed``, ``key_revoked`` or an ``approval_…`` code; or
+    approval cannot be asked for, since no person could judge the call."""
 
     code: str
 

@@ -114,6 +114,9 @@ _SPENT = {
     "approval_expired": "the approval has run out; a new key makes a new request",
     "approval_pending": "the approval is not given yet",
     "approval_policy_changed": "policy has changed since the approval; ask anew",
+    "approval_too_large": "this call needs approval and has more fields or text than a person can "
+    "judge; send a smaller one",
+    "approval_unreadable": "this call needs approval and its body cannot be shown to a person",
     "approval_tool_changed": "the tool has changed since the approval; ask anew",
     "approval_revoked": "an approver's key was revoked since; a new key makes a new request",
     "key_revoked": "the credential of this call was revoked before it was sent",

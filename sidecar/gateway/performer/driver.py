@@ -33,6 +33,7 @@ from sidecar.gateway.policy.result import denied
 from sidecar.gateway.problem import Refusal
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
+from sidecar.gateway.shown import Unshowable
 from sidecar.gateway.upstream import UpstreamReply
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import (
@@ -183,8 +184,8 @@ class Performer:
     async def _ask(self, wait_ns: int) -> events.Event:
         assert self._decision is not None
         ends_ns = clock.monotonic_ns() + wait_ns
-        found = await self._ledger.ask_approval(
-            approvals.request(
+        try:
+            wanted = approvals.request(
                 self._prepared.action,
                 self._decision,
                 self._desk.settings.approvals,
@@ -192,8 +193,11 @@ class Performer:
                 approval_id=self._desk.new_id(),
                 requester_name=self._principal.name,
                 now_ns=self._desk.now_ns(),
+                body=self._prepared.value,
             )
-        )
+        except Unshowable as error:
+            return events.IntentRefused(code=error.code)
+        found = await self._ledger.ask_approval(wanted)
         self._approval_id = found.approval_id
         for pause in _pauses():
             found = approvals.current(found, self._desk.now_ns())

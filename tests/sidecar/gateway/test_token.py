@@ -169,7 +169,8 @@ def test_separation_can_be_configured_but_the_kind_cannot():
 ACTION = Action(
     tenant="p", agent="agent", tool="refund", upstream="payments", class_="irreversible",
     method="POST", path="/orders/17/refunds", arguments={"order_id": "17", "amount": 500},
-    cost_amount="500", cost_currency="EUR", body_digest="sha256:b", tool_digest="d",
+    cost_amount="500", cost_currency="EUR", body_digest="sha256:b", body_jcs_digest="sha256:j",
+    media_type="application/json", tool_digest="d",
 )  # fmt: skip
 CALL = OpenedCall(
     call_id="c", project="p", principal="agent", principal_kind="agent", tool="refund",
