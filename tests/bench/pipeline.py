@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import zstandard
@@ -43,10 +44,13 @@ from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces  # noqa: 
 from sidecar.store.traces import content_digest, encode_trace  # noqa: E402
 
 KEY = os.urandom(32)
+SQUEEZE = zstandard.ZstdCompressor(level=1).compress
+UNSQUEEZE = zstandard.ZstdDecompressor().decompress
 UNPUBLISHED = "SELECT count(*) FROM open_trace WHERE version > published_version"
 STEPS = "SELECT coalesce(sum(steps), 0), count(*) FROM trace WHERE newest = 1"
 
 
+@cache
 def sealers(project):
     """One key for all."""
     return Sealer(KEY, clock.random_bytes)
@@ -161,12 +165,10 @@ def one_trace(stages, piece, rules):
     """All stages of one trace in order."""
     run, keep = stages.run, rules.keep("bench")
     sealer = sealers("bench")
-    squeeze = zstandard.ZstdCompressor(level=1).compress
-    unsqueeze = zstandard.ZstdDecompressor().decompress
     run("early clues", early, piece)
     packed = run("pack, unpack", pack, piece)
-    sealed = run("zstd, seal", lambda: sealer.seal(squeeze(packed), b""))
-    opened = run("zstd, seal", lambda: unsqueeze(sealer.open(sealed, b"")))
+    sealed = run("zstd, seal", lambda: sealer.seal(SQUEEZE(packed), b""))
+    opened = run("zstd, seal", lambda: UNSQUEEZE(sealer.open(sealed, b"")))
     fragments = run("normalise", normalise, run("pack, unpack", unpack, opened))
     traces, words = run("assemble", clued, fragments, project="bench", now_ns=clock.now_ns())
     run("clues", digests, words)
@@ -175,7 +177,7 @@ def one_trace(stages, piece, rules):
         kept = judged if keep is None else run("redact", redact_with, judged, keep)
         run("digest, encode", content_digest, kept)
         stored = run("digest, encode", encode_trace, kept, 1)
-        run("zstd, seal", squeeze, stored)
+        run("zstd, seal", SQUEEZE, stored)
 
 
 def table(seconds, spans, whole):
