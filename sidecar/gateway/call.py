@@ -115,6 +115,8 @@ class Call:
         match event:
             case KeyFound():
                 return self._key_found(event)
+            case IntentRefused(code=code):  # while it waited for the call in flight
+                return self._refuse(outcome.not_spendable(code))
             case StoreFailed():
                 return self._fail_closed()
         return ()

@@ -204,6 +204,10 @@ class Recovery(Protocol):
         """Claims made under this name are alive until this process dies."""
         ...
 
+    def key_revoked(self, principal: str) -> bool:
+        """Whether this principal's key has been revoked."""
+        ...
+
     def owner_lives(self, owner: str) -> bool:
         """Whether the process that made claims under this name still runs."""
         ...

@@ -149,7 +149,7 @@ class Performer:
     async def _look_up(self, wait_ns: int) -> events.Event:
         scope = scope_of(self.call)
         assert scope is not None, "a call without a key looks none up"
-        ends_ns = clock.monotonic_ns() + wait_ns
+        ends_ns, waited = clock.monotonic_ns() + wait_ns, False
         for pause in _pauses():
             claim = self._ledger.find_claim(scope)
             open_ = claim is not None and claim.state in ("claimed", "sent")
@@ -157,7 +157,10 @@ class Performer:
             if open_ and not runs:
                 claim = self._ledger.find_claim(scope)  # it may have ended before its owner did
             if not runs or clock.monotonic_ns() >= ends_ns:
+                if waited and self._ledger.key_revoked(self.call.principal):
+                    return events.IntentRefused(code="key_revoked")
                 return events.KeyFound(claim=claim, now_ns=self._desk.now_ns(), runs=runs)
+            waited = True
             await asyncio.sleep(pause)
         raise AssertionError("pauses do not end")
 

@@ -118,6 +118,10 @@ class SqliteLedger(SqliteLedgerReader):
         row = self._read(lambda connection: claims.find(connection, scope))
         return self._claim(row) if row else None
 
+    def key_revoked(self, principal: str) -> bool:
+        """Whether this principal's key has been revoked."""
+        return self._read(lambda connection: approvals.is_revoked(connection, principal))
+
     def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
         """Tools whose calls by this principal in this trace had their effect, in order."""
         return self._read(lambda connection: calls.prior_tools(connection, call))

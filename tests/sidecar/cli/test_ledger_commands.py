@@ -244,3 +244,11 @@ def test_deciding_needs_a_key_and_a_reason(store, written):
     with pytest.raises(SidecarError, match="no key"):
         sidecar(store, "approvals", "approve", written[2], "--reason", "x")
     assert sidecar(store, "approvals", "approve", written[2], "--key", "k")[0] != 0
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_the_wrong_seal_key_is_said_with_where_and_what_to_do(store, written, command):
+    (store.parent / "data.seal-key").write_text("ab" * 32)
+    arguments = ["approvals", command, *([written[2]] if command == "show" else [])]
+    with pytest.raises(SidecarError, match=r"seal key is not the one .*data\.seal-key.*Put back"):
+        sidecar(store, *arguments)

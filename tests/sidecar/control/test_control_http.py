@@ -2,7 +2,8 @@
 
 import asyncio
 import base64
-from contextlib import asynccontextmanager
+import sqlite3
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from gateway_rig import rig
@@ -222,5 +223,17 @@ def test_two_credentials_are_none(tmp_path):
         url = f"{each.control_url}/v1/approvals"
         async with each.http.get(url, headers=CIMultiDict([bearer, bearer])) as answer:
             assert answer.status == 401
+
+    run(tmp_path, scenario)
+
+
+def test_what_does_not_open_is_a_problem_and_no_page_of_the_library(tmp_path):
+    async def scenario(each):
+        approval_id = await pending(each)
+        with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+            connection.execute("UPDATE approval SET summary = x'0102030405'")
+        for path in ("/v1/approvals", f"/v1/approvals/{approval_id}"):
+            status, problem = await each.control("GET", path, credential=each.reader)
+            assert (status, problem["code"]) == (503, "store_unavailable")
 
     run(tmp_path, scenario)

@@ -590,3 +590,19 @@ def test_every_reply_has_a_receipt_and_the_trace_is_in_it(tmp_path):
         assert len({structs.astuple(fact.receipt) for fact in facts}) == 6
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("IDM-02")
+def test_outcomes_that_no_recipe_can_tell_are_one_line_of_the_log(tmp_path, capsys):
+    async def scenario(each):
+        for number in range(3):
+            assert (await each.refund("drop", key=f"k{number}")).status == 409
+
+    async def again(each):
+        await each.gateway._reconciling
+
+    run(tmp_path, scenario)
+    capsys.readouterr()
+    run(tmp_path, again)
+    lines = [line for line in capsys.readouterr().out.split("\n") if "unknown" in line]
+    assert len(lines) == 1 and "calls=3" in lines[0]

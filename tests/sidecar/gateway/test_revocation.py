@@ -78,3 +78,23 @@ def test_a_revoked_approver_does_not_vote_and_a_standing_one_still_does(tmp_path
         assert (reply.status, each.shop.effects()) == (201, 1)
 
     run(tmp_path, scenario)
+
+
+def test_a_revoked_key_that_waits_for_an_answer_does_not_get_it(tmp_path):
+    async def scenario(each):
+        each.shop.delay = 1.0
+        other = each.credential("agent", name="other")
+        first = asyncio.ensure_future(each.refund("17", key="a", credential=other))
+        while not each.shop.requests:
+            await asyncio.sleep(0.01)
+        second = asyncio.ensure_future(
+            each.refund("17", key="a", credential=other, Prefer="wait=10")
+        )
+        while len(each.gateway._desk.running) < 2:
+            await asyncio.sleep(0.01)
+        revoke(each, "other")
+        reply = await second
+        assert (reply.status, reply.json["code"]) == (403, "key_revoked")
+        assert (await first).status == 201 and each.shop.effects() == 1
+
+    run(tmp_path, scenario)
