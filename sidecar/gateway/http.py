@@ -43,6 +43,10 @@ _ONCE = frozenset(
     }
 )
 _BODILESS = frozenset({204, 304})
+_NO_PROXY = (
+    "this gateway is no forward proxy: call tools at <the gateway's URL>/<upstream>/<path>, and "
+    "name the host of anything else, such as a model on plain HTTP, in NO_PROXY"
+)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -155,7 +159,9 @@ def _framed(request: web.BaseRequest) -> Headers:
     if request.method not in _METHODS:
         raise Refused(405, "method_refused", f"{request.method} is not served here")
     if not request.raw_path.startswith("/"):
-        raise Refused(400, "target_form", "send the target as a path: /<upstream>/<path>")
+        proxied = "://" in request.raw_path
+        said = _NO_PROXY if proxied else "send the target as a path: /<upstream>/<path>"
+        raise Refused(400, "target_form", said)
     headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
     )

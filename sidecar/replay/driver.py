@@ -6,7 +6,9 @@ Rules
 2. Each episode has a world of its own; worlds are used again only when nothing leaked.
 3. Episodes run side by side, at most ``concurrency`` at once; none sees another, so that their
    order changes nothing.
-4. An agent that misbehaves is a record; only a fault of ours is an exception.
+4. What an agent leaves running is ended with its episode; should the replay be killed, by its
+   guard.
+5. An agent that misbehaves is a record; only a fault of ours is an exception.
 """
 
 import asyncio
@@ -21,6 +23,7 @@ from sidecar import clock
 from sidecar.replay.compare import Plan
 from sidecar.replay.conclude import Left, Of, record
 from sidecar.replay.environment import agent_environment, identity
+from sidecar.replay.leftover.process import guarded
 from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side
 from sidecar.replay.reference import AgentRef
@@ -82,7 +85,8 @@ async def replay(
     try:
         await stage.start()
         company = _Company(plan, stage, concurrency or os.cpu_count() or 1, progress)
-        runs = await company.run(_jobs(plan))
+        with guarded(company.mark):
+            runs = await company.run(_jobs(plan))
     finally:
         await stage.stop()
     pins = _pins(plan, ports.policy.revision)
@@ -107,6 +111,7 @@ class _Company:
         self._places = asyncio.Semaphore(concurrency)
         self._progress = progress
         self._idle: list[dict[str, World]] = []
+        self.mark = clock.new_id()
 
     async def run(self, jobs: Sequence[_Job]) -> tuple[EpisodeRecord, ...]:
         try:
@@ -135,6 +140,7 @@ class _Company:
             environment=agent_environment(os.environ, plan.environment, self._stage.addresses, who),
             folder=str(Path.cwd()),
             deadline_s=plan.deadline_s,
+            mark=f"{self.mark}.{name}",
         )
         ended = await run_agent(launch, job.case.request())
         taken = await self._stage.take(name)

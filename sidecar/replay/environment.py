@@ -48,8 +48,8 @@ def agent_environment(
     """The whole environment of one agent process."""
     kept = {name: text for name, text in inherited.items() if not name.startswith("SIDECAR_")}
     kept = {**kept, **declared}
-    direct = [one for one in (kept.get("NO_PROXY") or kept.get("no_proxy") or "").split(",") if one]
-    no_proxy = ",".join(dict.fromkeys([*direct, addresses.host]))
+    direct = ",".join(kept.get(name, "") for name in ("NO_PROXY", "no_proxy")).split(",")
+    no_proxy = ",".join(dict.fromkeys([*filter(None, direct), addresses.host]))
     gateway = f"http://{addresses.host}:{addresses.gateway_port}"
     baggage = f"{BAGGAGE_EPISODE}={quote(who.token, safe='')}"
     return {

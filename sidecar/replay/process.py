@@ -2,7 +2,7 @@
 
 Rules
 1. The process leads a group of its own; when it ends, or its deadline comes, the whole group is
-   killed.
+   killed, and whatever else of the run has left the group (``leftover``).
 2. Output is bounded: more than ``OUTPUT_BYTES_MAX`` ends the agent; of stderr the tail is kept.
 3. Whatever the agent does is data (``AgentExit``), never an exception here.
 """
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from processors.value import too_deep
+from sidecar.replay.leftover.process import MARK, end_marked
 from sidecar.replay.record import AgentExit, Ending
 
 OUTPUT_BYTES_MAX = 4 * 1024**2
@@ -27,12 +28,13 @@ _CLOSING_SECONDS = 2.0
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """One process to start."""
+    """One process to start; ``mark`` is the run's own, by which all it starts is known."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
     folder: str
     deadline_s: float
+    mark: str
 
 
 async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
@@ -42,7 +44,7 @@ async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: running,
             *launch.argv,
-            env=dict(launch.environment),
+            env={**launch.environment, MARK: launch.mark},
             cwd=Path(launch.folder),
             start_new_session=True,
         )
@@ -55,11 +57,13 @@ async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
         stdin.close()  # after what was written is flushed
         done, _ = await asyncio.wait({running.stopped}, timeout=launch.deadline_s)
         _kill_group(transport.get_pid())
-        # What left the group may hold the pipes for ever; what it says there is not waited for.
+        end_marked(launch.mark)
+        # What cannot be found may hold the pipes for ever; what it says there is not waited for.
         await asyncio.wait({running.closed}, timeout=_CLOSING_SECONDS)
         return running.exit(in_time=bool(done), code=transport.get_returncode())
     finally:
         _kill_group(transport.get_pid())
+        end_marked(launch.mark)
         transport.close()
 
 

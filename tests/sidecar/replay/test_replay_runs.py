@@ -4,13 +4,14 @@ judgement.
 
 import asyncio
 import os
-import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from sidecar import clock
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import conclude
 from sidecar.replay.process import Launch, answer, run_agent
@@ -335,6 +336,29 @@ def test_telemetry_of_the_agent_joins_its_receipts(replayed):
     assert verdict_of(result).status == "PASS", result.results
 
 
+def test_plain_http_that_is_no_tool_call_is_told_what_to_do(replayed, monkeypatch):
+    (replayed.folder / "agent.py").write_text(
+        "import json, os, urllib.error, urllib.request\n"
+        "key = {'Authorization': 'Bearer ' + os.environ['SIDECAR_AGENT_KEY']}\n"
+        "def get(url):\n"
+        "    try:\n"
+        "        with urllib.request.urlopen(urllib.request.Request(url, headers=key)) as answer:\n"
+        "            return answer.status\n"
+        "    except urllib.error.HTTPError as error:\n"
+        "        return json.loads(error.read())['detail']\n"
+        "print(json.dumps({'output': [get('http://model.example/v1/chat'),\n"
+        "    get(os.environ['SIDECAR_GATEWAY_URL'] + '/shop/orders/A-1'),\n"
+        "    os.environ['NO_PROXY'], os.environ['no_proxy']]}))\n"
+    )
+    monkeypatch.setenv("NO_PROXY", "one.example")
+    monkeypatch.setenv("no_proxy", "two.example,one.example")
+    run = first(replayed.run("- {id: x, input: 1, expect: [{type: stateUnchanged}]}"))
+    said, status, *direct = run.agent.output
+    assert "no forward proxy" in said and "NO_PROXY" in said
+    assert status == 200  # proxies are not used for the gateway itself
+    assert direct[0] == direct[1] and direct[0].startswith("one.example,two.example,127.0.0.")
+
+
 TRACED = """\
 import json, os, sys, urllib.error, urllib.request
 from opentelemetry import propagate, trace
@@ -410,6 +434,7 @@ def launch(*code, deadline_s=20.0):
         environment=dict(os.environ),
         folder=os.getcwd(),
         deadline_s=deadline_s,
+        mark=clock.new_id(),
     )
 
 
@@ -424,17 +449,61 @@ def test_the_whole_process_group_is_killed_and_its_pipes_do_not_hold_the_run():
     assert ends(int(ended.output))
 
 
-def test_what_left_the_group_does_not_hold_the_run():
-    code = (
-        "import os, subprocess, sys\n"
-        "code = 'import time; time.sleep(30)'\n"
-        "child = subprocess.Popen([sys.executable, '-c', code], start_new_session=True)\n"
-        "print(child.pid)\n"
-    )
+FORKS_TWICE = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        with open(sys.argv[1] + ".part", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(sys.argv[1] + ".part", sys.argv[1])
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+print('{"output": "done"}', flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("stays", "ending"), [("0", "completed"), ("600", "timed_out")])
+def test_what_left_group_session_and_parent_ends_with_the_run(tmp_path, stays, ending):
+    noted = tmp_path / "pid"
     started = time.monotonic()
-    ended = asyncio.run(run_agent(launch(code), {}))
-    assert ended.ending == "completed" and time.monotonic() - started < 20
-    os.kill(int(ended.output), signal.SIGKILL)
+    ended = asyncio.run(run_agent(launch(FORKS_TWICE, str(noted), stays, deadline_s=3.0), {}))
+    assert ended.ending == ending and time.monotonic() - started < 20
+    assert ends(int(noted.read_text()))
+
+
+def test_nothing_an_agent_started_outlives_its_replay(replayed):
+    noted = replayed.folder / "pid"
+    (replayed.folder / "agent.py").write_text(FORKS_TWICE)
+    agent = ref(f"cmd:{{python}} {replayed.folder / 'agent.py'} {noted} 0")
+    result = replayed.run("- {id: x, input: 1, expect: [{type: stateUnchanged}]}", agent, agent)
+    assert first(result).agent.ending == "completed"
+    assert ends(int(noted.read_text()))
+
+
+def test_a_killed_replay_leaves_no_agent(tmp_path):
+    noted = tmp_path / "pid"
+    code = (
+        "import asyncio, os, sys\n"
+        "from sidecar.replay.leftover.process import guarded\n"
+        "from sidecar.replay.process import Launch, run_agent\n"
+        "launch = Launch(argv=sys.argv[1:], environment=dict(os.environ), folder=os.getcwd(),\n"
+        "    deadline_s=600.0, mark=f'{os.getpid()}-test.1')\n"
+        "with guarded(f'{os.getpid()}-test'):\n"
+        "    asyncio.run(run_agent(launch, {}))\n"
+    )
+    agent = [sys.executable, "-c", FORKS_TWICE, str(noted), "600"]
+    replay = subprocess.Popen([sys.executable, "-c", code, *agent])
+    until = time.monotonic() + 20
+    while not noted.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    replay.kill()
+    replay.wait()
+    assert ends(int(noted.read_text()))
 
 
 def ends(pid, *, deadline_s=10.0):
