@@ -57,16 +57,18 @@ def decode_within(signal: Signal, encoding: Encoding, payload: bytes, limits: Li
         return Decoded(decode_json(signal, payload, limits, cuts), cuts)
     kept = _Kept(signal)
     items = Items(KINDS[signal], limits, cuts)
-    whole = _whole(signal, payload, limits)
+    whole = _whole(signal, payload)
     if whole is not None:
-        _read_whole(whole, items, kept, lambda group: _resource(group, limits, cuts))
+        long = len(payload) > min(limits.value_bytes_max, limits.item_bytes_max)
+        fitted = items.fitted_long if long else items.fitted
+        _read_whole(whole, fitted, kept, lambda group: _resource(group, limits, cuts))
         return Decoded(kept.batch(0), cuts)
     try:
         for group in items.groups(payload):
             resource = _resource(group, limits, cuts)
             scope = scope_of(group.scope)
             for item in group.items:
-                kept.add(item, scope, resource)
+                items.charge(kept.add(item, scope, resource))
     except Torn as error:
         name = KINDS[signal].request.DESCRIPTOR.name
         raise Undecodable(f"not an OTLP {name}: {error}") from error
@@ -82,13 +84,14 @@ class _Kept:
         self._rejected = 0
         self._found: list[Any] = []
 
-    def add(self, item: Any, scope: Scope, resource: Attributes) -> None:
+    def add(self, item: Any, scope: Scope, resource: Attributes) -> Span | LogRecord | None:
         """Convert an item; one without usable ids is rejected."""
         plain: Span | LogRecord | None = self._convert(item, scope, resource)
         if plain is None:
             self._rejected += 1
         else:
             self._found.append(plain)
+        return plain
 
     def batch(self, lost: int) -> Batch:
         """All of it."""
@@ -98,9 +101,9 @@ class _Kept:
         return Batch(logs=found, rejected=rejected)
 
 
-def _whole(signal: Signal, payload: bytes, limits: Limits) -> Any:
+def _whole(signal: Signal, payload: bytes) -> Any:
     """The request as one message; None where it must be taken apart."""
-    if len(payload) > min(WHOLE_BYTES, limits.value_bytes_max, limits.item_bytes_max):
+    if len(payload) > WHOLE_BYTES:
         return None
     try:
         return KINDS[signal].request.FromString(payload)
@@ -110,11 +113,15 @@ def _whole(signal: Signal, payload: bytes, limits: Limits) -> Any:
 
 def _resource(group: Any, limits: Limits, cuts: Cuts) -> Attributes:
     plain = attributes_of(group.resource.attributes)
-    return fit_attributes(plain, limits, cuts) if len(plain) > limits.attributes_max else plain
+    over = len(plain) > limits.attributes_max or group.resource.ByteSize() > limits.value_bytes_max
+    return fit_attributes(plain, limits, cuts) if over else plain
 
 
 def _read_whole(
-    request: Any, items: Items, kept: _Kept, resource_of: Callable[[Any], Attributes]
+    request: Any,
+    fitted: Callable[[Any], Any],
+    kept: _Kept,
+    resource_of: Callable[[Any], Attributes],
 ) -> None:
     traces = hasattr(request, "resource_spans")
     for group in request.resource_spans if traces else request.resource_logs:
@@ -122,4 +129,4 @@ def _read_whole(
         for part in group.scope_spans if traces else group.scope_logs:
             scope = scope_of(part.scope)
             for item in part.spans if traces else part.log_records:
-                kept.add(items.fitted(item), scope, resource)
+                kept.add(fitted(item), scope, resource)

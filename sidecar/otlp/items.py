@@ -20,6 +20,9 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from processors.model.span import Attributes
+from processors.model.span import LogRecord as PlainRecord
+from processors.model.span import Span as PlainSpan
 from sidecar.otlp.errors import TooMany
 from sidecar.otlp.frames import Frame, Frames
 from sidecar.otlp.limits import Cuts, Limits
@@ -107,6 +110,17 @@ class Items:
             return item
         return self._trimmed(item.SerializeToString(), self._limits)
 
+    def fitted_long(self, item: Any) -> Any:
+        """The same in a request that is large enough to hold a value that is too large."""
+        if item.ByteSize() > min(self._limits.value_bytes_max, self._limits.item_bytes_max):
+            return self._trimmed(item.SerializeToString(), self._limits)
+        return self.fitted(item)
+
+    def charge(self, item: PlainSpan | PlainRecord | None) -> None:
+        """Count what an item of ``groups`` holds against what the whole request may hold."""
+        if item is not None:
+            self._nodes += _nodes(item)
+
     def _frames(self, payload: bytes) -> Iterator[Frame]:
         count, maximum = 0, self._limits.items_max
         for frame in Frames(payload, maximum):
@@ -134,8 +148,6 @@ class Items:
             item = self._message(self._kind.item, raw)
             if item is not None and self._is_over(item):
                 item = self._trimmed(raw, self._limits)
-        if item is not None:
-            self._nodes += _nodes(item)
         return item
 
     def _trimmed(self, raw: bytes, limits: Limits) -> Any:
@@ -198,31 +210,22 @@ class Items:
         return len(item.events) > limits.events_max or len(item.links) > limits.links_max
 
 
-def _nodes(item: Any) -> int:
-    """How many values an item holds; texts inside structures count, for they are objects too."""
-    holders = [item, *getattr(item, "events", ()), *getattr(item, "links", ())]
+def _nodes(item: PlainSpan | PlainRecord) -> int:
+    """How many values an item holds, those inside structures too."""
+    holders: list[Attributes] = [item.attributes]
+    if isinstance(item, PlainRecord):
+        holders.append({"": item.body})
+    else:
+        holders += [event.attributes for event in item.events]
+        holders += [link.attributes for link in item.links]
     total = len(holders)
-    for holder in holders:
-        total += len(holder.attributes)
-        for attribute in holder.attributes:
-            total += _inner_nodes(attribute.value)
-    if isinstance(item, LogRecord):
-        total += _inner_nodes(item.body)
-    return total
-
-
-def _inner_nodes(value: Any) -> int:
-    """The values inside an array or a list of keys and values."""
-    total, waiting = 0, [value]
+    waiting: list[Any] = []
+    for attributes in holders:
+        total += len(attributes)
+        waiting += [value for value in attributes.values() if isinstance(value, dict | list)]
     while waiting:
         held = waiting.pop()
-        kind = held.WhichOneof("value")
-        if kind == "array_value":
-            inner = held.array_value.values
-            waiting += inner
-            total += len(inner)
-        elif kind == "kvlist_value":
-            inner = held.kvlist_value.values
-            waiting += [each.value for each in inner]
-            total += len(inner)
+        total += len(held)
+        inner = held.values() if isinstance(held, dict) else held
+        waiting += [value for value in inner if isinstance(value, dict | list)]
     return total

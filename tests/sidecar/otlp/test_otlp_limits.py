@@ -16,6 +16,7 @@ from sidecar.otlp.errors import TooMany, Undecodable
 from sidecar.otlp.limits import LIMITS, Limits
 from sidecar.otlp.wire import encoded, field
 
+FILLER = b"f" * 2_200_000  # more than is read whole
 SMALL = Limits(
     items_max=20,
     nodes_max=1000,
@@ -138,7 +139,7 @@ CASES = [
 @pytest.mark.requirement("REC-03")
 @pytest.mark.parametrize(("fill", "reason", "count"), CASES, ids=lambda each: str(each)[:24])
 def test_what_exceeds_gives_way_and_is_counted_however_the_request_is_read(fill, reason, count):
-    for decoded in each_way(request(nothing, fill, nothing), b"f" * 8192):
+    for decoded in each_way(request(nothing, fill, nothing), FILLER):
         assert decoded.cuts.keys() == {reason}
         assert count is None or decoded.cuts[reason] == count
         first, cut, last = decoded.batch.spans
@@ -149,12 +150,12 @@ def test_what_exceeds_gives_way_and_is_counted_however_the_request_is_read(fill,
 
 
 def test_of_too_many_attributes_the_smallest_stay_in_their_order():
-    for decoded in each_way(request(many_attributes), b"f" * 8192):
+    for decoded in each_way(request(many_attributes), FILLER):
         assert list(decoded.batch.spans[0].attributes) == [f"k{number}" for number in range(16)]
 
 
 def test_a_long_text_keeps_its_beginning_and_says_how_long_it_was():
-    for decoded in each_way(request(long_text), b"f" * 8192):
+    for decoded in each_way(request(long_text), FILLER):
         value = decoded.batch.spans[0].attributes["long"]
         assert value.startswith("é" * 256)
         assert value.endswith("...[TRUNCATED: original length 2000]")
@@ -162,7 +163,7 @@ def test_a_long_text_keeps_its_beginning_and_says_how_long_it_was():
 
 
 def test_a_large_item_loses_its_largest_values_and_no_more_than_it_must():
-    for decoded in each_way(request(large_item), b"f" * 8192):
+    for decoded in each_way(request(large_item), FILLER):
         values = list(decoded.batch.spans[0].attributes.values())
         marked = [value for value in values if value.startswith("...[TRUNCATED")]
         assert len(values) == 12 and 1 <= len(marked) <= 4
@@ -172,7 +173,7 @@ def test_a_large_item_loses_its_largest_values_and_no_more_than_it_must():
 def test_within_the_limits_nothing_changes_however_the_request_is_read():
     fill = [nothing, text("k", 500), long_list]
     payload = request(*fill[:2])
-    whole, apart, from_json = each_way(payload, b"f" * 8192)
+    whole, apart, from_json = each_way(payload, FILLER)
     assert whole.batch == apart.batch == from_json.batch
     assert whole.cuts == apart.cuts == from_json.cuts == Counter()
 
@@ -258,7 +259,7 @@ def test_a_request_that_holds_too_much_in_all_keeps_every_span_by_name():
             span.attributes.add(key=f"k{number}").value.string_value = "v"
 
     limits = replace(SMALL, items_max=1000, nodes_max=1000)
-    payload = request(*[fill] * 200) + field(99, b"f" * 8192)
+    payload = request(*[fill] * 200) + field(99, FILLER)
     decoded = decode_within("traces", "protobuf", payload, limits)
     assert [span.name for span in decoded.batch.spans] == [f"span {n}" for n in range(1, 201)]
     whole = [span for span in decoded.batch.spans if span.attributes]
