@@ -41,6 +41,7 @@ from sidecar.otlp.decode import Undecodable, decode
 from sidecar.receive.config import Config as ReceiveConfig
 from sidecar.receive.http import HttpReceiver
 from sidecar.replay.environment import Addresses
+from sidecar.replay.shown import shown_arguments
 from sidecar.store.journal import JournalEntry, JournalFull
 from sidecar.store.ledger import Ballot
 from sidecar.store.ports import GatewayLedger
@@ -278,7 +279,7 @@ class _ApprovingLedger:
 
     def _fitting(self, asked: Approval) -> ApprovalRule | None:
         rules = self._rules.get(asked.requester.removeprefix("episode:"), ())
-        shown = _shown_arguments(asked.summary)
+        shown = shown_arguments(asked.summary)
         return next((rule for rule in rules if rule.fits(asked.tool, shown)), None)
 
     async def _vote(self, asked: Approval, rule: ApprovalRule, number: int) -> None:
@@ -307,16 +308,3 @@ def _with_approver(
 ) -> GatewayLedger:
     # It forwards everything but one method, which the checker cannot see.
     return cast(GatewayLedger, _ApprovingLedger(ledger, terms, rules))
-
-
-def _shown_arguments(summary: str) -> dict[str, object]:
-    """The arguments an approver is shown, one ``name = JSON`` a line."""
-    shown = {}
-    for line in summary.split("\n"):
-        name, equals, text = line.partition(" = ")
-        if equals:
-            try:
-                shown[name] = json.loads(text)
-            except (ValueError, RecursionError):
-                continue  # shortened on screen: an approver cannot decide by it either
-    return shown
