@@ -143,7 +143,7 @@ class Child(asyncio.Protocol):
         try:
             await asyncio.to_thread(self._process.wait)
         except (OSError, RuntimeError):  # no thread can be had: it is reaped all the same
-            while self._process.poll() is None:
+            while self._process.poll() is None:  # noqa: ASYNC110 - nobody tells us then
                 await asyncio.sleep(_REAP_SECONDS)
 
     async def _converse(self, kind: int, payload: bytes) -> bytes:
