@@ -1,23 +1,31 @@
-"""OTLP/gRPC: TraceService, LogsService and MetricsService (Export) and the standard health service.
+"""OTLP/gRPC: TraceService, LogsService, MetricsService (Export), health and reflection.
 
 Rules
 1. OK is sent only after the sink has the request durably.
 2. Handlers get raw bytes. gRPC's own decompression is off, for it has no bound on what a message
    may inflate to; ``admit.Body`` has one.
-3. Every Export needs a credential in ``authorization`` metadata, and only one; health needs none.
+3. Every Export, and reflection, needs a credential in ``authorization`` metadata, and only one;
+   health needs none.
 4. An exception of ours is INTERNAL with a fixed text; gRPC would tell and log the exception's.
 5. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
 
 Source: OpenTelemetry protocol specification, "OTLP/gRPC".
 """
 
+import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 import grpc
 from grpc.aio import Server, ServicerContext
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha._async import ReflectionServicer
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as _logs
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as _metrics
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as _trace
 
 from processors.model.principal import Principal
 from sidecar import clock
@@ -37,13 +45,19 @@ SERVICES: dict[str, Signal] = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
+# Reflection tells of descriptors; importing the modules is what registers them.
+DESCRIBED = (_trace.DESCRIPTOR, _logs.DESCRIPTOR, _metrics.DESCRIPTOR)
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
+_HEALTH = "grpc.health.v1.Health"
 _STOP_SECONDS = 5
+# How many messages may be on their way into memory at once, and how long a call may wait for that.
+_SEATS = 8
+_READ_SECONDS = 30
 _HANDSHAKE_MS = 10_000
 
 Authenticate = Callable[[str | None], Principal]
 Context = ServicerContext[bytes, bytes]
-Handler = Callable[[bytes, Context], Awaitable[bytes]]
+Handler = Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]
 
 
 class GrpcReceiver:
@@ -62,6 +76,7 @@ class GrpcReceiver:
         self._sink = sink
         self._authenticate = authenticate
         self._faults = Faults("receive.grpc")
+        self._seats = asyncio.Semaphore(_SEATS)
         self._server: Server | None = None
         self.port = 0
 
@@ -79,7 +94,7 @@ class GrpcReceiver:
         server.add_generic_rpc_handlers(
             tuple(
                 grpc.method_handlers_generic_handler(
-                    service, {"Export": grpc.unary_unary_rpc_method_handler(self._export(signal))}
+                    service, {"Export": grpc.stream_unary_rpc_method_handler(self._export(signal))}
                 )
                 for service, signal in SERVICES.items()
             )
@@ -88,6 +103,10 @@ class GrpcReceiver:
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
         for service in ("", *SERVICES):
             await healthy.set(service, health_pb2.HealthCheckResponse.SERVING)
+        names = (*SERVICES, _HEALTH, reflection.SERVICE_NAME)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            _Reflection(names, self._authenticate), server
+        )
         try:
             self.port = server.add_insecure_port(self._config.grpc)
         except RuntimeError as error:
@@ -105,9 +124,9 @@ class GrpcReceiver:
             await self._admission.stop()
 
     def _export(self, signal: Signal) -> Handler:
-        async def export(message: bytes, context: Context) -> bytes:
+        async def export(messages: AsyncIterator[bytes], context: Context) -> bytes:
             try:
-                return await self._accept(signal, message, context)
+                return await self._accept(signal, messages, context)
             except Exception as error:
                 refusal = refused(error)
                 if refusal is None:
@@ -119,8 +138,11 @@ class GrpcReceiver:
 
         return export
 
-    async def _accept(self, signal: Signal, message: bytes, context: Context) -> bytes:
+    async def _accept(
+        self, signal: Signal, messages: AsyncIterator[bytes], context: Context
+    ) -> bytes:
         principal = admit.sender(self._authenticate(_authorization(context)))
+        message = await self._read(messages)
         body = self._admission.message(message)
         try:
             await self._admission.feed(body, message)
@@ -132,6 +154,35 @@ class GrpcReceiver:
             body.close()
         count_accepted("grpc", signal, checked)
         return reply.success(signal, "protobuf", checked.rejected)
+
+    async def _read(self, messages: AsyncIterator[bytes]) -> bytes:
+        """The call's one message, once there is a seat for it. Raises Refused."""
+        try:
+            async with asyncio.timeout(_READ_SECONDS), self._seats:
+                async for message in messages:
+                    return message
+        except TimeoutError:
+            raise Refused("busy", "too much is being received at once; try again", 1) from None
+        raise Refused("undecodable", "the call has no message")
+
+
+class _Reflection:
+    """Server reflection for whoever holds a key: a stranger learns nothing but health."""
+
+    def __init__(self, names: Sequence[str], authenticate: Authenticate) -> None:
+        self._reflect = ReflectionServicer(names).ServerReflectionInfo
+        self._authenticate = authenticate
+
+    async def ServerReflectionInfo(  # noqa: N802 - the protocol's name
+        self, request_iterator: AsyncIterable[Any], context: Context
+    ) -> AsyncIterator[Any]:
+        """Answers about the services' descriptors. Ends with UNAUTHENTICATED without a key."""
+        try:
+            self._authenticate(_authorization(context))
+        except Unauthenticated as error:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
+        async for answer in self._reflect(request_iterator, context):
+            yield answer
 
 
 def _authorization(context: Context) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (
     OTLPSpanExporter as GrpcSpanExporter,
 )
@@ -145,6 +146,36 @@ def test_health_needs_no_key(kit):
             ]
 
     assert asyncio.run(scenario()) == [health_pb2.HealthCheckResponse.SERVING] * 2
+
+
+async def reflected(channel, request, *, key):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    metadata = (("authorization", f"Bearer {key}"),) if key else ()
+    call = stub.ServerReflectionInfo(metadata=metadata, timeout=10)
+    await call.write(request)
+    await call.done_writing()
+    return [answer async for answer in call]
+
+
+@pytest.mark.requirement("REC-01")
+def test_reflection_describes_the_services_to_whoever_holds_a_key(kit):
+    async def scenario():
+        listing = reflection_pb2.ServerReflectionRequest(list_services="")
+        symbol = TRACES[1:].partition("/")[0]
+        asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol=symbol)
+        async with kit.grpc() as target, grpc.aio.insecure_channel(target) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await reflected(channel, listing, key=None)
+            services = await reflected(channel, listing, key=kit.key())
+            files = await reflected(channel, asked, key=kit.key())
+        return refused.value.code(), services, files
+
+    code, services, files = asyncio.run(scenario())
+    assert code is grpc.StatusCode.UNAUTHENTICATED
+    named = {each.name for each in services[0].list_services_response.service}
+    assert {TRACES[1:].partition("/")[0], LOGS[1:].partition("/")[0]} <= named
+    described = files[0].file_descriptor_response.file_descriptor_proto
+    assert any(b"trace_service.proto" in each for each in described)
 
 
 def test_a_taken_port_is_an_error_with_its_cause(kit):
