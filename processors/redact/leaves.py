@@ -28,6 +28,8 @@ _DEPTH_MAX: Final = 100
 _NUMBER_MIN: Final = 10**11
 _NUMBER_END: Final = 10**20
 _BEGINS_AS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
+# A text in it that may be JSON itself, and unreadable: such a document is gone through.
+_HOLDS_JSON = re.compile(r'"(?:\s|\\[nrt]|\\u00(?:0[9aAdD]|20))*(?:[\[{]|\\u00[57][bB])')
 _BYTES = "$b64"
 # Everything JSON can begin with, but for numbers and words, which are texts as they stand.
 _STARTS = frozenset('{[" \t\n\r')
@@ -81,7 +83,8 @@ def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
 
 
 def _masked_document(text: str, masker: Masker, depth: int) -> str:
-    if _BEGINS_AS_JSON.match(text) and masker.is_clean(text) and _is_json(text):
+    plain = _BEGINS_AS_JSON.match(text) and not _HOLDS_JSON.search(text)
+    if plain and masker.is_clean(text) and _is_json(text):
         return text
     parsed = _parsed(text)
     if parsed is None:

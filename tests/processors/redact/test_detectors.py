@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from processors.redact.detectors import DETECTORS
@@ -107,6 +107,8 @@ def test_masking_a_value_twice_changes_nothing(value):
 
 @pytest.mark.requirement("RED-01")
 @given(VALUES)
+@example(["[["])
+@example({"a": ' \n{"b'})
 def test_json_in_a_text_stays_json_and_is_masked_by_its_leaves(value):
     text = json.dumps(value)
     if not isinstance(value, dict | list):
