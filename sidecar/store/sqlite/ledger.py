@@ -43,8 +43,6 @@ from sidecar.store.sqlite.transactions import Transactions, Undone
 from sidecar.store.sqlite.writer import Writer
 
 T = TypeVar("T")
-LOCK_WAIT_MS = 1500
-"""How long a commit waits for a lock of somebody else; whoever waits behind it waits as long."""
 GATEWAY_SEAL = ""
 """What is the gateway's own is sealed under the name no project can have."""
 
@@ -57,7 +55,8 @@ class SqliteLedger(SqliteLedgerReader):
     ) -> None:
         connection = open_database(path)
         migrate(connection, scripts(LEDGER), path)
-        connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms or LOCK_WAIT_MS)}")
+        if busy_timeout_ms is not None:
+            connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms)}")
         self._chain = Chain(str(path))
         self._jobs = Transactions(self._chain)
         self._writer = Writer(connection, str(path), self._chain.sign_head)
