@@ -101,7 +101,7 @@ def _default(field) -> str:
 
 
 def _help(command: click.Command, title: str, parent: click.Context | None):
-    context = click.Context(command, info_name=title, parent=parent, max_content_width=100)
+    context = click.Context(command, info_name=title, parent=parent, terminal_width=100)
     context.parent = None
     yield f"\n## `{title}`\n\n```\n{command.get_help(context)}\n```"
     if isinstance(command, click.Group):

@@ -187,7 +187,7 @@ def test_everything_wrong_with_a_configuration_is_told_at_once_with_its_line(tmp
         tmp_path,
         "assemble: {idle: soon}\n"
         "gateway:\n"
-        "  upstreams: [{name: shop, url: 'http://127.0.0.1:9'}]\n"
+        "  upstreams: [{name: shop, url: 'http://shop:9'}]\n"
         "  tools:\n"
         f"    - {{name: a, {tool}, arguments: {{schema: missing.json}}}}\n"
         f"    - {{name: b, {tool.replace('/x', '/y')}, cost: {{amount: 'arguments.('}}}}\n"
