@@ -10,7 +10,7 @@ from aiohttp import web
 from sidecar.demo import commerce
 from sidecar.demo.shop import Shop
 from sidecar.demo.toolbox import BY_NAME
-from sidecar.twins import document
+from sidecar.expression import document
 from sidecar.twins.declaration import Declaration
 from sidecar.twins.episode import Call, Episode, Setting
 from sidecar.twins.twin import Twin
