@@ -8,6 +8,8 @@ Rules
    health needs none.
 4. An exception of ours is INTERNAL with a fixed text; gRPC would tell and log the exception's.
 5. RESOURCE_EXHAUSTED carries RetryInfo in ``grpc-status-details-bin``.
+6. Export is handled as a stream of one message (the wire is the same), so that the credential is
+   looked at before the message is in memory, and no more than ``_SEATS`` are read at once.
 
 Source: OpenTelemetry protocol specification, "OTLP/gRPC".
 """
@@ -53,6 +55,8 @@ _STOP_SECONDS = 5
 # How many messages may be on their way into memory at once, and how long a call may wait for that.
 _SEATS = 8
 _READ_SECONDS = 30
+# What may come of a message before a handler asks for it; gRPC's own guess grows to megabytes.
+_AHEAD_BYTES = 256 * 1024
 _HANDSHAKE_MS = 10_000
 
 Authenticate = Callable[[str | None], Principal]
@@ -86,6 +90,8 @@ class GrpcReceiver:
             options=[
                 ("grpc.max_receive_message_length", self._admission.packed_bytes_max),
                 ("grpc.per_message_decompression", 0),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _AHEAD_BYTES),
                 # A second sidecar on the same port must fail to start, not share it in silence.
                 ("grpc.so_reuseport", 0),
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
@@ -124,9 +130,9 @@ class GrpcReceiver:
             await self._admission.stop()
 
     def _export(self, signal: Signal) -> Handler:
-        async def export(messages: AsyncIterator[bytes], context: Context) -> bytes:
+        async def export(_: AsyncIterator[bytes], context: Context) -> bytes:
             try:
-                return await self._accept(signal, messages, context)
+                return await self._accept(signal, context)
             except Exception as error:
                 refusal = refused(error)
                 if refusal is None:
@@ -138,11 +144,9 @@ class GrpcReceiver:
 
         return export
 
-    async def _accept(
-        self, signal: Signal, messages: AsyncIterator[bytes], context: Context
-    ) -> bytes:
+    async def _accept(self, signal: Signal, context: Context) -> bytes:
         principal = admit.sender(self._authenticate(_authorization(context)))
-        message = await self._read(messages)
+        message = await self._read(context)
         body = self._admission.message(message)
         try:
             await self._admission.feed(body, message)
@@ -155,15 +159,17 @@ class GrpcReceiver:
         count_accepted("grpc", signal, checked)
         return reply.success(signal, "protobuf", checked.rejected)
 
-    async def _read(self, messages: AsyncIterator[bytes]) -> bytes:
+    async def _read(self, context: Context) -> bytes:
         """The call's one message, once there is a seat for it. Raises Refused."""
         try:
             async with asyncio.timeout(_READ_SECONDS), self._seats:
-                async for message in messages:
-                    return message
+                # Not through the iterator of messages: it is a ring that keeps the last one alive.
+                message = await context.read()
         except TimeoutError:
             raise Refused("busy", "too much is being received at once; try again", 1) from None
-        raise Refused("undecodable", "the call has no message")
+        if not isinstance(message, bytes):
+            raise Refused("undecodable", "the call has no message")
+        return message
 
 
 class _Reflection:

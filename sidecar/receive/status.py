@@ -72,6 +72,8 @@ UNAVAILABLE_RETRY_S = 5
 
 def refused(error: Exception) -> Refused | None:
     """The refusal an expected error stands for; None for one that is nobody's but ours."""
+    # Its traceback holds the request it is about, in a ring, until somebody collects garbage.
+    error.__traceback__ = None
     match error:
         case Refused():
             return error

@@ -17,10 +17,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 sys.path.insert(0, str(Path(__file__).parent))
-from hostile_table import OK, STATUSES, rows
+from hostile_table import OK, STATUSES, Row, attribute, group, ids, rows, text
 from kill_rounds import _descendants
 from sidecar_process import SidecarProcess
 
+from sidecar.otlp.wire import field
 from sidecar.store.sqlite.traces import SqliteTraces
 
 SERVICES = {
@@ -165,6 +166,32 @@ def missing(traces):
         if not want <= found:
             absent.append((row.name, sorted(want - found)))
     return absent
+
+
+async def at_once(sidecar, count):
+    """Answers to as many large bodies at the same time, on each wire."""
+    spans = [
+        ids(b"m" * 16, n + 1) + field(9, attribute(b"k", text(b"v" * 400_000))) for n in range(45)
+    ]
+    body = group(*spans)
+    row = Row(name="large", body=lambda _: body)
+    options = [("grpc.max_send_message_length", -1)]
+    async with (
+        grpc.aio.insecure_channel(sidecar.addresses["receive.grpc"], options=options) as channel,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session,
+    ):
+        over = [over_http(sidecar, row, b"", session) for _ in range(count)]
+        by_http = await asyncio.gather(*over)
+        over = [over_grpc(sidecar, row, b"", channel) for _ in range(count)]
+        return {status for status, _ in by_http}, {code for code, _ in await asyncio.gather(*over)}
+
+
+@pytest.mark.requirement("REC-03")
+def test_many_large_bodies_at_once_take_no_more_memory_than_there_is_room(sidecar):
+    statuses, codes = asyncio.run(at_once(sidecar, 20))
+    assert 200 in statuses and statuses <= {200, 429}
+    assert OK in codes and codes <= {OK, "RESOURCE_EXHAUSTED"}
+    assert max(peaks(sidecar).values()) < MEMORY_MAX, peaks(sidecar)
 
 
 @pytest.mark.requirement("REC-03")

@@ -22,6 +22,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from sidecar.errors import StoreUnavailable
+from sidecar.otlp.errors import TooMany, Undecodable
+from sidecar.receive.status import Refused, refused
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -133,6 +135,16 @@ def test_a_failing_store_is_unavailable_and_tells_no_path(kit, requests):
     error = run(kit, requests[0]().SerializeToString(), key=kit.key(), sink=Broken())
     assert error.code() is grpc.StatusCode.UNAVAILABLE
     assert "secret" not in error.details()
+
+
+@pytest.mark.requirement("REC-03")
+def test_a_refusal_keeps_nothing_of_its_request_alive():
+    for error in (Undecodable("x"), TooMany("y"), Refused("busy", "z")):
+        try:
+            raise error
+        except (ValueError, Refused) as caught:
+            found = refused(caught)
+        assert found.__traceback__ is None and error.__traceback__ is None
 
 
 def test_health_needs_no_key(kit):
