@@ -113,10 +113,11 @@ PAGES = {"configuration.md": configuration, "commands.md": commands}
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages, into the folder named on the command line if there is one."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE
     for name, page in PAGES.items():
-        (REFERENCE / name).write_text(page().rstrip("\n") + "\n")
-        sys.stdout.write(f"docs/reference/{name}\n")
+        (folder / name).write_text(page().rstrip("\n") + "\n")
+        sys.stdout.write(f"{folder.name}/{name}\n")
 
 
 if __name__ == "__main__":
