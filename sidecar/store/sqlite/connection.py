@@ -52,8 +52,7 @@ def open_database(
                 )
             if not read_only:
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-                os.close(descriptor)
+                _make(file)
             connection = sqlite3.connect(
                 f"file:{file}?mode={'ro' if read_only else 'rw'}",
                 uri=True,
@@ -70,7 +69,25 @@ def open_database(
             # One large transaction must not leave a log of its size for good.
             connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES_KEPT}")
         connection.execute("PRAGMA foreign_keys=ON")
+        # The log and its index are opened with the first read, and belong to the connection from
+        # then on: until then another one that closes may still delete them (see ``presence``).
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         return connection
+
+
+def _make(file: Path) -> None:
+    """Make the file with its mode, where there is none.
+
+    One that is there must not be opened and closed besides SQLite: closing any descriptor of a file
+    gives up all locks of the process on it (POSIX), and another process that then closes its own
+    connection would delete the log this one commits to (https://sqlite.org/howtocorrupt.html).
+    """
+    if file.exists():
+        return
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass  # another process was faster
 
 
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path | str) -> None:

@@ -1,0 +1,39 @@
+"""What one process has committed is not taken away by another that opens and closes the store."""
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from sidecar.store.sqlite.connection import open_database
+
+VISIT = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("INSERT INTO t VALUES ('theirs')")
+connection.commit()
+connection.close()
+"""
+
+
+@pytest.mark.requirement("REC-02")
+def test_a_second_connection_of_ours_does_not_give_up_the_locks_of_the_first(tmp_path):
+    path = tmp_path / "a.db"
+    first = open_database(path)
+    first.execute("CREATE TABLE t (word TEXT)")
+    second = open_database(path)
+    log = (tmp_path / "a.db-wal").stat().st_ino
+    subprocess.run([sys.executable, "-c", VISIT, str(path)], check=True)
+    assert (tmp_path / "a.db-wal").stat().st_ino == log
+    first.execute("INSERT INTO t VALUES ('ours')")
+    second.close()
+    first.close()
+    with sqlite3.connect(path) as reader:
+        assert sorted(reader.execute("SELECT word FROM t")) == [("ours",), ("theirs",)]
+    reader.close()
+
+
+def test_a_new_store_is_its_owners_alone(tmp_path):
+    open_database(tmp_path / "b.db").close()
+    assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
