@@ -18,10 +18,10 @@ demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
 
 test: $(STAMP) opa collector
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not full and not soak" $(TEST_ARGS)
+	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" $(TEST_ARGS)
 
 test-full: $(STAMP) opa collector
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not soak" $(TEST_ARGS)
+	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 
 soak: $(STAMP) opa collector
 	SOAK_SPANS=$(SOAK_SPANS) $(BIN)/pytest -q -s -m soak $(TEST_ARGS)
