@@ -178,10 +178,13 @@ class PolicyWorker:
     def _replace(self, why: str) -> None:
         """Deny the request at the head and put the spare in the child's place."""
         if self._queue:
+            _log.warning("policy_gave_no_answer", why=why)
             self._settle(self._queue.popleft(), denied(why))
         self._swap()
 
     def _deny_all(self, why: str) -> None:
+        if self._queue:
+            _log.warning("policy_gave_no_answer", why=why, denied=len(self._queue))
         while self._queue:
             self._settle(self._queue.popleft(), denied(why))
 

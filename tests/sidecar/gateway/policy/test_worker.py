@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy import lint
+from sidecar.gateway.policy import worker as worker_module
 from sidecar.gateway.policy.bundle import Module, make_bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.worker import PolicyWorker
@@ -149,6 +151,20 @@ def test_a_hang_denies_at_the_deadline_and_only_the_head():
     answers, took = working(scenario)
     assert [answer.effect for answer in answers] == ["deny", "allow", "allow"]
     assert 0.25 < took < 2.0
+
+
+def test_a_denial_without_an_answer_is_in_the_log_as_the_caller_is_told(monkeypatch):
+    said = structlog.testing.LogCapture()
+    monkeypatch.setattr(worker_module, "_log", structlog.wrap_logger(None, processors=[said]))
+
+    async def scenario(worker):
+        os.kill(worker.pids[0], signal.SIGSTOP)
+        return await worker.decide({"say": "x"})
+
+    answer = working(scenario)
+    assert answer.effect == "deny"
+    (entry,) = [each for each in said.entries if each["event"] == "policy_gave_no_answer"]
+    assert "no answer within 300 ms" in entry["why"]
 
 
 def test_the_deadline_runs_from_the_head_of_the_queue_and_not_from_arrival():
