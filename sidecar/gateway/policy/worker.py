@@ -60,7 +60,7 @@ class PolicyWorker:
         self._queue: deque[_Asked] = deque()
         self._next_identity = 1
         self._timer: asyncio.TimerHandle | None = None
-        self._refilling = False
+        self._filling: asyncio.Task[None] | None = None
         self._stopping = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -108,9 +108,10 @@ class PolicyWorker:
         for child in children:
             child.kill()
             await child.ended()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._filling is not None:
+            self._filling.cancel()
+        while self._tasks:  # a cancelled filling may retire its child: that one is waited for too
+            await asyncio.wait(self._tasks)
 
     async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
         """The policy's answer on an action's document; without one a denial with ``error``."""
@@ -222,9 +223,8 @@ class PolicyWorker:
         self._run(child.ended())
 
     def _refill(self) -> None:
-        if not self._refilling and not self._stopping:
-            self._refilling = True
-            self._run(self._fill())
+        if self._filling is None and not self._stopping:
+            self._filling = self._run(self._fill())
 
     async def _fill(self) -> None:
         """Start children until there is one to decide and one to spare."""
@@ -239,7 +239,7 @@ class PolicyWorker:
                     await asyncio.sleep(_BACKOFF_SECONDS[min(failures, 3)])
                     failures += 1
         finally:
-            self._refilling = False
+            self._filling = None
 
     def _place(self, child: Child) -> None:
         if self._stopping:
@@ -267,10 +267,11 @@ class PolicyWorker:
         if child.lost:  # between its last answer and now
             raise ChildFailed("the policy engine ended after it had loaded")
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _read(status: int, payload: bytes) -> PolicyAnswer:

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -165,6 +167,42 @@ def test_a_denial_without_an_answer_is_in_the_log_as_the_caller_is_told(monkeypa
     assert answer.effect == "deny"
     (entry,) = [each for each in said.entries if each["event"] == "policy_gave_no_answer"]
     assert "no answer within 300 ms" in entry["why"]
+
+
+def children():
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+class BusyThreads(ThreadPoolExecutor):
+    """Threads of a machine so busy that every call but the first begins late."""
+
+    def __init__(self):
+        super().__init__()
+        self._begun = False
+
+    def submit(self, call, /, *args, **kwargs):
+        if not self._begun:
+            self._begun = True
+            return super().submit(call, *args, **kwargs)
+        late = Future()
+
+        def begin():
+            if late.set_running_or_notify_cancel():
+                late.set_result(call(*args, **kwargs))
+
+        threading.Timer(0.3, begin).start()
+        return late
+
+
+def test_stopped_right_after_a_replacement_it_reaps_the_replaced_child():
+    async def scenario(worker):
+        asyncio.get_running_loop().set_default_executor(BusyThreads())
+        os.kill(worker.pids[0], signal.SIGSTOP)
+        await worker.decide({"say": "x"})
+
+    before = children()
+    working(scenario)
+    assert children() <= before
 
 
 def test_the_deadline_runs_from_the_head_of_the_queue_and_not_from_arrival():
