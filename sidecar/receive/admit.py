@@ -2,13 +2,12 @@
 
 Rules
 1. The credential comes first: no body is read or inflated for a caller who may not send it.
-2. Inflation is bounded while it runs: a body that outgrows the limit is refused, not inflated on;
-   its time is linear in its bytes, and its gzip members are few.
+2. Inflation is bounded while it runs: a body that outgrows the limit is refused, not inflated on
+   (how it is inflated: ``inflate``).
 3. The tenant is the credential's project.
 4. What all requests together hold in memory is bounded; beyond that they are told to come back.
 """
 
-import zlib
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec import Struct
 from processors.model.principal import Principal
 from sidecar.identity.roles import require
 from sidecar.receive.config import Config
+from sidecar.receive.inflate import GZIP_MAGIC, inflater
 from sidecar.receive.status import Refused
 from sidecar.store.journal import Encoding, JournalEntry, Signal
 
@@ -24,11 +24,6 @@ MEDIA_TYPES: dict[str, Encoding] = {
     "application/protobuf": "protobuf",
     "application/json": "json",
 }
-_GZIP_MAGIC = b"\x1f\x8b"
-_ANY_WRAPPER = 47  # zlib: gzip or zlib header, found by itself
-_PIECE = 65536
-# Of one body (RFC 1952 §2.2). Senders make one; an empty one costs 20 bytes and an inflater.
-_MEMBERS_MAX = 64
 # Bytes that any request may inflate to, whatever the ratio: a small one of zeros harms nobody.
 _FREE_BYTES = 1024**2
 _BUSY_RETRY_S = 1
@@ -95,14 +90,9 @@ class Body:
         self._bounds = bounds
         self._room = room
         self._pieces: list[bytes] = []
-        self._size = self._packed = self._members = 0
-        coding = content_encoding.strip().lower()
-        if coding in ("", "identity"):
-            self._inflater = None
-        elif coding in ("gzip", "x-gzip", "deflate"):
-            self._inflater = zlib.decompressobj(_ANY_WRAPPER)
-        else:
-            raise Refused("content_encoding", "send the body as it is, or gzip it")
+        self._size = self._packed = 0
+        self._inflater = inflater(content_encoding)
+        self._weight = self._inflater.weight if self._inflater is not None else 1
 
     def feed(self, piece: bytes) -> None:
         """Take the next piece. Raises Refused when the body is too large or not what it says."""
@@ -110,7 +100,7 @@ class Body:
             pass
 
     def steps(self, piece: bytes) -> Iterator[None]:
-        """The same, a step for about each ``_PIECE`` bytes; all are to be taken."""
+        """The same, a step for each piece that an inflater gives."""
         self._packed += len(piece)
         if self._packed > self._bounds.packed_bytes_max:
             limit = self._bounds.packed_bytes_max
@@ -118,39 +108,21 @@ class Body:
         if self._inflater is None:
             self._keep(piece)
             return
-        # In slices: what an inflater leaves over is a copy, and of a whole body at each step.
-        for start in range(0, len(piece), _PIECE):
-            yield from self._inflate(piece[start : start + _PIECE])
-
-    def _inflate(self, rest: bytes) -> Iterator[None]:
-        assert self._inflater is not None
-        try:
-            while rest:
-                if self._inflater.eof:
-                    self._next_member()
-                self._keep(self._inflater.decompress(rest, _PIECE))
-                rest = self._inflater.unconsumed_tail or self._inflater.unused_data
-                yield
-        except zlib.error as error:
-            raise Refused("undecodable", f"the body is not gzip: {error}") from None
+        for inflated in self._inflater.inflate(piece):
+            if inflated:
+                self._keep(inflated)
+            yield
 
     def whole(self) -> bytes:
         """All of it. Raises Refused when the compressed stream stops short."""
-        if self._inflater is not None and self._size and not self._inflater.eof:
-            raise Refused("undecodable", "the gzip body stops short")
+        if self._inflater is not None and self._packed and not self._inflater.whole:
+            raise Refused("undecodable", f"the {self._inflater.name} body stops short")
         return b"".join(self._pieces)
 
     def close(self) -> None:
         """Give back what is held."""
-        self._room.give_back(self._size)
+        self._room.give_back(self._size * self._weight)
         self._pieces, self._size = [], 0
-
-    def _next_member(self) -> None:
-        """What follows a finished gzip member is another one."""
-        self._members += 1
-        if self._members >= _MEMBERS_MAX:
-            raise Refused("undecodable", f"the body has more than {_MEMBERS_MAX} gzip members")
-        self._inflater = zlib.decompressobj(_ANY_WRAPPER)
 
     def _keep(self, piece: bytes) -> None:
         limit, size = self._bounds.bytes_max, self._size + len(piece)
@@ -159,7 +131,7 @@ class Body:
         if size > _FREE_BYTES and size > self._packed * self._bounds.ratio_max:
             limit = self._bounds.ratio_max
             raise Refused("too_large", f"the body inflates more than {limit} times")
-        self._room.take(len(piece))
+        self._room.take(len(piece) * self._weight)
         self._size = size
         self._pieces.append(piece)
 
@@ -170,7 +142,7 @@ def inflating(message: bytes, bounds: Bounds, room: Room) -> Body:
     No Export request begins so: 0x1f has a wire type that does not exist, and a zlib header would
     be field 15, which neither request has.
     """
-    packed = message[:2] == _GZIP_MAGIC or _is_zlib(message)
+    packed = message[:2] == GZIP_MAGIC or _is_zlib(message)
     return Body("gzip" if packed else "", bounds, room)
 
 

@@ -1,4 +1,4 @@
-"""OTLP/HTTP: POST /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, plain or gzip.
+"""OTLP/HTTP: POST /v1/traces, /v1/logs and /v1/metrics, protobuf or JSON, plain, gzip or zstd.
 
 Rules
 1. 200 is sent only after the sink has the request durably.

@@ -10,6 +10,7 @@ import struct
 import zlib
 from functools import cache
 
+import zstandard
 from msgspec import Struct
 
 from sidecar.otlp.wire import encoded, field
@@ -514,6 +515,7 @@ def http_rows():
     tail = lambda t: packed(t) + b"tail"  # noqa: E731
     yield row("gzip with a tail", tail, coding="gzip", answer="INVALID_ARGUMENT")
     yield row("two members of gzip", lambda t: packed(t) + packed(t), coding="gzip")
+    yield from zstd_rows(row, sound_body)
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
         yield row(f"method {method}", method=method, answer="UNIMPLEMENTED", http=405)
     for path in (
@@ -539,6 +541,37 @@ def http_rows():
         "half a request": bare.encode(),
     }.items():  # fmt: skip
         yield row(f"HTTP: {name}", raw=("http", raw))
+
+
+def zstd_rows(row, sound_body):
+    """zstd, which HTTP alone may carry: frames that are broken, and frames that say too much."""
+    pack = zstandard.ZstdCompressor(write_checksum=True).compress
+    head = b"\x28\xb5\x2f\xfd"  # RFC 8878 3.1.1: magic, then descriptor, window, blocks
+    # A block header: last, type (0 raw, 1 one byte repeated), size; and one that says 128 KiB.
+    last, long = b"\x01\x00\x00", b"\x02\x00\x10a"
+    for name, body in {
+        "zstd that is none": sound_body,
+        "zstd cut off": lambda t: pack(sound_body(t))[:-9],
+        "zstd cut off in its head": lambda t: pack(sound_body(t))[:5],
+        "zstd with a wrong sum": lambda t: pack(sound_body(t))[:-4] + b"abcd",
+        "zstd with a tail": lambda t: pack(sound_body(t)) + b"tail",
+        "zstd of a hundred frames": lambda t: pack(sound_body(t)) + pack(b"") * 99,
+        "zstd with a window of two gigabytes": lambda _: head + b"\x00\xa8" + last,
+        "zstd with a window of nine megabytes": lambda _: head + b"\x00\x69" + last,
+        "zstd of 2^60 bytes in one segment": lambda _: head + b"\xe0" + bytes(7) + b"\x10" + last,
+        "zstd with a dictionary": lambda _: head + b"\x01\x58\x07" + last,
+        "zstd to skip two gigabytes": lambda _: b"\x50\x2a\x4d\x18\x00\x00\x00\x80" + bytes(MB),
+        "zstd of a million empty blocks": lambda _: head + b"\x00\x58" + bytes(3 * MANY),
+        "zstd inside zstd": lambda t: pack(pack(sound_body(t))),
+    }.items():
+        yield row(name, body, coding="zstd", answer="INVALID_ARGUMENT")
+    for name, body in {
+        "a hundred megabytes of zeros in zstd": lambda _: pack(bytes(100 * MB)),
+        "256 gigabytes in zstd": lambda _: head + b"\x00\x58" + long * (2 * MB),
+        "111 megabytes in frames of zstd": lambda _: (head + b"\x00\x58" + long * 9 + last) * 99,
+    }.items():
+        yield row(name, body, coding="zstd", answer="INVALID_ARGUMENT", http=413)
+    yield row("two frames of zstd", lambda t: pack(sound_body(t)) * 2, coding="zstd")
 
 
 def grpc_rows():

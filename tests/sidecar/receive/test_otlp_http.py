@@ -7,6 +7,7 @@ import zlib
 
 import aiohttp
 import pytest
+import zstandard
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from multidict import CIMultiDict
@@ -53,12 +54,17 @@ def run(kit, body, **options):
     return asyncio.run(scenario())
 
 
+PACKED = {
+    None: bytes, "gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstandard.compress,
+}  # fmt: skip
+
+
+@pytest.mark.requirement("REC-01")
 @pytest.mark.requirement("REC-02")
-@pytest.mark.parametrize("coding", [None, "gzip", "deflate"])
+@pytest.mark.parametrize("coding", PACKED)
 def test_an_acknowledged_protobuf_request_is_in_the_journal_as_it_came(kit, requests, coding):
     payload = requests[0](3).SerializeToString()
-    packed = {"gzip": gzip.compress, "deflate": zlib.compress, None: bytes}[coding](payload)
-    answer = run(kit, packed, key=kit.key(), encoding=coding)
+    answer = run(kit, PACKED[coding](payload), key=kit.key(), encoding=coding)
     assert (answer.status, answer.body) == (200, b"")
     (record,) = kit.records()
     assert record.entry.payload == payload
@@ -146,15 +152,20 @@ def test_a_body_beyond_the_limit_is_refused_packed_or_not(kit, requests):
     big = requests[0](1, name="x" * 5000).SerializeToString()
     limits = {"request_bytes_max": 4096}
     assert run(kit, big, key=kit.key(), config=limits).status == 413
-    assert run(kit, gzip.compress(big), key=kit.key(), encoding="gzip", config=limits).status == 413
+    for coding in ("gzip", "deflate", "zstd"):
+        packed = PACKED[coding](big)
+        assert run(kit, packed, key=kit.key(), encoding=coding, config=limits).status == 413
     small = requests[0]().SerializeToString()
     assert run(kit, small, key=kit.key(), config=limits).status == 200
 
 
-def test_broken_and_cut_off_gzip_is_a_bad_request(kit, requests):
-    packed = gzip.compress(requests[0](50).SerializeToString())
-    assert run(kit, b"not gzip at all", key=kit.key(), encoding="gzip").status == 400
-    assert run(kit, packed[:-20], key=kit.key(), encoding="gzip").status == 400
+@pytest.mark.requirement("REC-04")
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+def test_a_broken_cut_off_or_continued_packed_body_is_a_bad_request(kit, requests, coding):
+    packed = PACKED[coding](requests[0](50).SerializeToString())
+    cuts = (packed[:-20], packed[:-1], packed[:5], packed[:1])
+    for body in (b"not packed at all", *cuts, packed + b"t", packed + b"tail"):
+        assert run(kit, body, key=kit.key(), encoding=coding).status == 400
     assert kit.records() == []
 
 
