@@ -204,13 +204,14 @@ class CallRow(Struct, frozen=True, kw_only=True):
 
 
 class CallQuery(Struct, frozen=True, kw_only=True):
-    """Which calls to list, newest first."""
+    """Which calls to list, newest first; ``after`` a start and call id in that order."""
 
     project: str | None = None
     tool: str | None = None
     trace_id: str | None = None
     state: ClaimState | None = None
     limit: int = 100
+    after: tuple[int, str] | None = None
 
 
 class Ballot(Struct, frozen=True, kw_only=True):

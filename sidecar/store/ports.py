@@ -156,6 +156,22 @@ class Traces(Protocol):
         """One revision, by default the newest. Raises SidecarError where two projects have it."""
         ...
 
+    def revisions(self, trace_id: str, project: str) -> list[TraceSummary]:
+        """All revisions of a trace, oldest first; none where there is no such trace."""
+        ...
+
+
+class Published(Protocol):
+    """Published revisions in the order in which they were published."""
+
+    def place(self) -> int:
+        """The place of the last revision there is, 0 where there is none."""
+        ...
+
+    def after(self, place: int, query: TraceQuery) -> tuple[int, list[TraceSummary]]:
+        """The next place, and the matching revisions up to it."""
+        ...
+
 
 class Verdicts(Protocol):
     """Gate verdicts."""
@@ -236,8 +252,13 @@ class ApprovalBook(Protocol):
         """A request as stored."""
         ...
 
-    def list_approvals(self, project: str | None = None, limit: int = 100) -> list[Approval]:
-        """Requests, newest first."""
+    def list_approvals(
+        self,
+        project: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Approval]:
+        """Requests, newest first; ``after`` a moment and id of the list."""
         ...
 
     async def vote(self, ballot: Ballot) -> str | None:

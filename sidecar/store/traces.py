@@ -171,7 +171,10 @@ class Publication(Struct, frozen=True, kw_only=True):
 
 
 class TraceQuery(Struct, frozen=True, kw_only=True):
-    """Which traces to list, newest first; None does not restrict. Times are of a trace's start."""
+    """Which traces to list, newest first; None does not restrict. Times are of a trace's start.
+
+    ``after``: only what follows this start and trace id in the order of the list.
+    """
 
     project: str | None = None
     service: str | None = None
@@ -179,6 +182,7 @@ class TraceQuery(Struct, frozen=True, kw_only=True):
     until_ns: int | None = None
     outcome: OutcomeStatus | None = None
     limit: int = 50
+    after: tuple[int, str] | None = None
 
 
 class TraceSummary(Struct, frozen=True, kw_only=True):

@@ -11,11 +11,12 @@ _DECODER = msgspec.json.Decoder(Verdict)
 
 
 class VerdictQuery(Struct, frozen=True, kw_only=True):
-    """Which verdicts to list; None is no condition."""
+    """Which verdicts to list; None is no condition; ``after`` a moment and id in their order."""
 
     project: str | None = None
     suite: str | None = None
     limit: int = 50
+    after: tuple[int, str] | None = None
 
 
 class VerdictSummary(Struct, frozen=True, kw_only=True):

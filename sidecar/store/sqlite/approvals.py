@@ -44,13 +44,18 @@ def find(
 
 
 def list_newest(
-    connection: sqlite3.Connection, project: str | None, limit: int
+    connection: sqlite3.Connection,
+    project: str | None,
+    limit: int,
+    after: tuple[int, str] | None = None,
 ) -> list[ApprovalRow]:
-    """Requests of a project, or of all, newest first."""
+    """Requests of a project, or of all, newest first; ``after`` a moment and id of that order."""
     return _select(
         connection,
-        "WHERE (? IS NULL OR project = ?) ORDER BY requested_at_ns DESC LIMIT ?",
-        (project, project, limit),
+        "WHERE (?1 IS NULL OR project = ?1)"
+        " AND (?2 IS NULL OR (requested_at_ns, approval_id) < (?2, ?3))"
+        " ORDER BY requested_at_ns DESC, approval_id DESC LIMIT ?4",
+        (project, *(after or (None, None)), limit),
     )
 
 

@@ -88,8 +88,12 @@ def list_newest(connection: sqlite3.Connection, query: CallQuery) -> list[CallRo
         f"SELECT {_SHORT}, claim.state FROM call LEFT JOIN claim USING (call_id)"  # noqa: S608
         " WHERE (?1 IS NULL OR call.project = ?1) AND (?2 IS NULL OR call.tool = ?2)"
         " AND (?3 IS NULL OR call.trace_id = ?3) AND (?4 IS NULL OR claim.state = ?4)"
+        " AND (?6 IS NULL OR (call.started_at_ns, call.call_id) < (?6, ?7))"
         " ORDER BY call.started_at_ns DESC, call.call_id DESC LIMIT ?5",
-        (query.project, query.tool, query.trace_id, query.state, query.limit),
+        (
+            *(query.project, query.tool, query.trace_id, query.state, query.limit),
+            *(query.after or (None, None)),
+        ),
     )
     return [_row(row, ()) for row in rows]
 

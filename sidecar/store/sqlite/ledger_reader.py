@@ -79,9 +79,16 @@ class SqliteLedgerReader:
         row = self._read(lambda connection: approvals.find(connection, project, approval_id))
         return self._opened(row) if row else None
 
-    def list_approvals(self, project: str | None = None, limit: int = 100) -> list[Approval]:
-        """Requests, newest first."""
-        rows = self._read(lambda connection: approvals.list_newest(connection, project, limit))
+    def list_approvals(
+        self,
+        project: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Approval]:
+        """Requests, newest first; ``after`` a moment and id of the list."""
+        rows = self._read(
+            lambda connection: approvals.list_newest(connection, project, limit, after)
+        )
         return [self._opened(row) for row in rows]
 
     def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:

@@ -95,21 +95,36 @@ class SqliteTraces:
 
     def list_traces(self, query: TraceQuery) -> list[TraceSummary]:
         """The newest revision of each matching trace, newest start first."""
-        conditions: list[tuple[str, object]] = [
-            ("project = ?", query.project),
-            ("service = ?", query.service),
-            ("started_ns >= ?", query.since_ns),
-            ("started_ns < ?", query.until_ns),
-            ("outcome = ?", query.outcome),
+        conditions: list[tuple[str, tuple[object, ...]]] = [
+            ("project = ?", (query.project,)),
+            ("service = ?", (query.service,)),
+            ("started_ns >= ?", (query.since_ns,)),
+            ("started_ns < ?", (query.until_ns,)),
+            ("outcome = ?", (query.outcome,)),
         ]
-        used = [(text, value) for text, value in conditions if value is not None]
+        if query.after is not None:  # the first part alone is what an index can use
+            start_ns, trace_id = query.after
+            placed = "started_ns <= ? AND (started_ns < ? OR trace_id > ?)"
+            conditions.append((placed, (start_ns, start_ns, trace_id)))
+        used = [(text, values) for text, values in conditions if None not in values]
         where = " AND ".join(["newest = 1", *(text for text, _ in used)])
         with translating(self._path):
             self._presence.check()
             rows = self._connection.execute(
                 f"SELECT {_SUMMARY} FROM trace WHERE {where}"  # noqa: S608 (fixed texts only)
                 " ORDER BY started_ns DESC, trace_id LIMIT ?",
-                (*(value for _, value in used), query.limit),
+                (*(value for _, values in used for value in values), query.limit),
+            ).fetchall()
+        return [_summary(row) for row in rows]
+
+    def revisions(self, trace_id: str, project: str) -> list[TraceSummary]:
+        """All revisions of a trace, oldest first; none where there is no such trace."""
+        with translating(self._path):
+            self._presence.check()
+            rows = self._connection.execute(
+                f"SELECT {_SUMMARY} FROM trace WHERE trace_id = ? AND project = ?"  # noqa: S608
+                " ORDER BY revision",
+                (trace_id, project),
             ).fetchall()
         return [_summary(row) for row in rows]
 

@@ -55,9 +55,10 @@ class SqliteVerdicts:
         """Matching verdicts, newest first."""
         rows = self._rows(
             f"SELECT {_SUMMARY} FROM verdict"  # noqa: S608 (fixed texts only)
-            " WHERE (project = ? OR ? IS NULL) AND (suite = ? OR ? IS NULL)"
-            " ORDER BY created_at_ns DESC, verdict_id DESC LIMIT ?",
-            (query.project, query.project, query.suite, query.suite, query.limit),
+            " WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR suite = ?2)"
+            " AND (?4 IS NULL OR (created_at_ns, verdict_id) < (?4, ?5))"
+            " ORDER BY created_at_ns DESC, verdict_id DESC LIMIT ?3",
+            (query.project, query.suite, query.limit, *(query.after or (None, None))),
         )
         names = _SUMMARY.split(", ")
         return [VerdictSummary(**dict(zip(names, row, strict=True))) for row in rows]
