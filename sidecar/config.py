@@ -42,10 +42,11 @@ from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
 from sidecar.probe.config import Probe
 from sidecar.receive.config import Config as Receive
+from sidecar.store.location import is_postgres, read_location
 
 DEFAULT_FILE = "sidecar.yaml"
+_SQLITE = "sqlite:///"
 ENVIRONMENT_PREFIX = "SIDECAR_"
-ENVIRONMENT_STORE = "SIDECAR_STORE_URL"
 # Parts that others refer to: while they have not their shape, references cannot be judged.
 _REFERRED = frozenset({"gateway", "receive", "control", "metrics"})
 # Set by us for agents (interfaces.md); not configuration, and harmless when inherited.
@@ -53,9 +54,38 @@ ENVIRONMENT_KNOWN = frozenset({"SIDECAR_GATEWAY_URL", "SIDECAR_AGENT_KEY"})
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where data lives: ``sqlite:///<folder>``."""
+    """Where data lives: ``sqlite:///<folder>``, or ``postgresql://<user>@<host>/<database>``.
+
+    ``local`` is the data folder beside a Postgres: the journal stays there. ``password_file`` holds
+    the password for it; without, what libpq reads counts (PGPASSWORD, a password file).
+    """
 
     url: str = "sqlite:///./sidecar-data"
+    local: str = "./sidecar-data"
+    password_file: str = ""
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the ledger and the traces lie in a Postgres database."""
+        return is_postgres(self.url)
+
+    @property
+    def folder(self) -> str:
+        """The data folder as written."""
+        return self.local if self.on_postgres else self.url.removeprefix(_SQLITE)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong; a URL is never quoted, it may hold a secret."""
+        if not self.on_postgres:
+            if not self.url.startswith(_SQLITE):
+                text = "must be sqlite:///<folder> or postgresql://<user>@<host>/<database>"
+                return [Problem("url", text)]
+            return []
+        try:
+            read_location(self.url)
+        except ValueError as error:
+            return [Problem("url", str(error))]
+        return [] if self.local else [Problem("local", "names no folder; the journal lies there")]
 
 
 class Seal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,8 +166,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for path, address in self.addresses():
             found += _address_problems(path, address)
         found += _below("export", [*export_problems(self.export), *self._loops()])
-        if not self.store.url.startswith("sqlite:///"):
-            found.append(Problem("store.url", "must be sqlite:///<folder>"))
+        found += _below("store", self.store.problems())
         found += _below("projects", list(self._named_projects()))
         found += self._upstream_loops()
         for index, project in enumerate(self.projects):
@@ -244,14 +273,13 @@ def load(
     shape = list(shape_problems(type_info(Config), tree, ""))
     unshaped = {problem.path.partition(".")[0] for problem in shape}
     config = msgspec.convert({k: v for k, v in tree.items() if k not in unshaped}, Config)
-    named_here = ENVIRONMENT_STORE in environ or (overrides or {}).get("store.url")
+    key = "store.local" if config.store.on_postgres else "store.url"
+    named_here = _variable(key) in environ or (overrides or {}).get(key)
     loaded = Loaded(
         config=config,
         folder=str(path.parent),
         file=used,
-        store_folder=str(
-            (Path() if named_here else path.parent) / config.store.url.removeprefix("sqlite:///")
-        ),
+        store_folder=str((Path() if named_here else path.parent) / config.store.folder),
     )
     problems += [*shape, *_meant([*config.problems(), *also(loaded)], unshaped)]
     if problems:
@@ -297,10 +325,11 @@ def _read(path: Path) -> Document:
 
 def environment_names() -> dict[str, tuple[str, Type]]:
     """Every ``SIDECAR_*`` variable, with dotted key and type: one per scalar outside lists."""
-    return {
-        ENVIRONMENT_PREFIX + path.replace(".", "_").upper(): (path, kind)
-        for path, kind in _scalars(type_info(Config), "")
-    }
+    return {_variable(path): (path, kind) for path, kind in _scalars(type_info(Config), "")}
+
+
+def _variable(path: str) -> str:
+    return ENVIRONMENT_PREFIX + path.replace(".", "_").upper()
 
 
 def _scalars(kind: Type, path: str) -> Iterator[tuple[str, Type]]:

@@ -1,0 +1,283 @@
+"""Postgres as this product uses it: a pool on a loop of its own, deadlines, failures by one name.
+
+**Rules**
+1. All sockets live on a private event loop in a thread of their own. Coroutines await ``run``;
+   the ports' synchronous reads use ``run_sync``. Both end by their deadline, whatever the server
+   does.
+2. Every failure but a broken constraint is StoreUnavailable, with the database and a remedy. No
+   message holds a password.
+3. Once the server cannot be reached, everything fails at once until it answers again; nobody waits
+   in turn for the same timeout, and nothing needs a restart.
+4. Reads are tried a second time on another connection when theirs was lost; writes never are: what
+   became of one whose connection is lost is not known here.
+"""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeAlias, TypeVar
+
+import asyncpg
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.location import Location
+
+T = TypeVar("T")
+Record: TypeAlias = asyncpg.Record
+# The stubs know these as generic, the classes themselves are not: hence as text.
+Connection: TypeAlias = "asyncpg.Connection[Record] | asyncpg.pool.PoolConnectionProxy[Record]"
+Job = Callable[[Connection], Awaitable[T]]
+
+CONNECTIONS_MAX = 8
+WRITE_SECONDS = 5.0
+READ_SECONDS = 2.0
+_CONNECT_SECONDS = 3.0
+_SLACK_SECONDS = 0.5
+_PROBE_SECONDS = 0.2
+_CLOSE_SECONDS = 3.0
+_LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what a connection lost between two messages comes out as
+    asyncpg.OperatorInterventionError,
+)
+_DO = "Check that the database runs, can be reached, and lets this user in."
+
+
+class Database:
+    """One schema of one database. Made anywhere, used from any thread; ``close`` ends it."""
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        schema: str,
+        connections_max: int = CONNECTIONS_MAX,
+        statement_seconds: float = WRITE_SECONDS,
+    ) -> None:
+        self.location = location
+        self.schema = schema
+        self._connections_max = connections_max
+        self._settings = {
+            "search_path": schema,
+            "application_name": f"agenttwin-sidecar {schema}",
+            "statement_timeout": str(int(statement_seconds * 1000)),
+            "idle_in_transaction_session_timeout": str(int(statement_seconds * 4000)),
+            "default_transaction_isolation": "read committed",
+            # An acknowledged commit survives a crash, whatever the database's default is.
+            "synchronous_commit": "on",
+        }
+        self._pool: asyncpg.Pool[Record] | None = None
+        self._down: str | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._serve, name=f"postgres {schema}", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._open(), _CONNECT_SECONDS + _SLACK_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def where(self) -> str:
+        """The database for people."""
+        return self.location.shown
+
+    async def run(self, job: Job[T], *, seconds: float = WRITE_SECONDS) -> T:
+        """The job's result, on some connection. Raises StoreUnavailable or what the job raised."""
+        return await asyncio.wrap_future(self._submit(self._once(job, seconds)))
+
+    async def transact(self, job: Job[T], *, seconds: float = WRITE_SECONDS) -> T:
+        """The job's result, after the commit of the one transaction it ran in."""
+        return await self.run(in_transaction(job), seconds=seconds)
+
+    async def read(self, job: Job[T], *, seconds: float = READ_SECONDS) -> T:
+        """The result of a job that writes nothing."""
+        return await asyncio.wrap_future(self._submit(self._twice(job, seconds)))
+
+    def run_sync(self, job: Job[T], *, seconds: float = WRITE_SECONDS) -> T:
+        """As ``run``, blocking the caller's thread."""
+        return self._wait(self._once(job, seconds), seconds + _SLACK_SECONDS)
+
+    def transact_sync(self, job: Job[T], *, seconds: float = WRITE_SECONDS) -> T:
+        """As ``transact``, blocking the caller's thread."""
+        return self.run_sync(in_transaction(job), seconds=seconds)
+
+    def read_sync(self, job: Job[T], *, seconds: float = READ_SECONDS) -> T:
+        """As ``read``, blocking the caller's thread for no longer than the deadline."""
+        return self._wait(self._twice(job, seconds), seconds + _SLACK_SECONDS)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Run a coroutine on the private loop; for parts that keep a connection of their own."""
+        return self._submit(work)
+
+    async def connect(self) -> Connection:
+        """A connection of its own, outside the pool; on the private loop only. Raises
+        StoreUnavailable."""
+        try:
+            connection: Connection = await asyncpg.connect(**self._arguments())
+        except Exception as error:
+            raise self.unavailable(error) from error
+        return connection
+
+    async def check(self) -> None:
+        """Write as little as can be, durably. Raises StoreUnavailable where nothing can be."""
+        await self.run(lambda c: c.execute("SELECT pg_current_xact_id()"))
+
+    def close(self) -> None:
+        """Close every connection and end the thread. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(2 * _CLOSE_SECONDS)
+        except TimeoutError:
+            pass  # the sockets go with the loop
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def unavailable(self, error: BaseException) -> StoreUnavailable:
+        """A failure by the one name callers know."""
+        if isinstance(error, StoreUnavailable):
+            return error
+        what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, TimeoutError):
+            what = "it did not answer in time"
+        return StoreUnavailable(
+            f"the store cannot be used: {what}", where=self.location.shown, do=_DO
+        )
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        if self._closed:
+            work.close()
+            raise StoreUnavailable("the store is closed", where=self.location.shown)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        future = self._submit(work)
+        try:
+            return future.result(seconds)
+        except TimeoutError as error:
+            future.cancel()
+            self._loop.call_soon_threadsafe(self._lost, error)
+            raise self.unavailable(error) from error
+
+    def _arguments(self) -> dict[str, Any]:
+        given = {"password": self.location.password} if self.location.password else {}
+        return {
+            "dsn": self.location.url,
+            "timeout": _CONNECT_SECONDS,
+            "server_settings": self._settings,
+            **given,
+        }
+
+    async def _open(self) -> None:
+        try:
+            self._pool = await asyncpg.create_pool(
+                min_size=0,
+                max_size=self._connections_max,
+                reset=_nothing,  # what a job sets, it sets for its transaction only
+                **self._arguments(),
+            )
+            await self._attempt(lambda c: c.execute("SELECT 1"), _CONNECT_SECONDS)
+        except (Exception, ssl.SSLError) as error:
+            raise self.unavailable(error) from error
+
+    async def _once(self, job: Job[T], seconds: float) -> T:
+        if self._down is not None:
+            raise StoreUnavailable(self._down, where=self.location.shown, do=_DO)
+        try:
+            return await self._attempt(job, seconds)
+        except _LOST as error:
+            raise self._lost(error) from error
+
+    async def _twice(self, job: Job[T], seconds: float) -> T:
+        if self._down is not None:
+            raise StoreUnavailable(self._down, where=self.location.shown, do=_DO)
+        try:
+            return await self._attempt(job, seconds)
+        except TimeoutError as error:
+            raise self._lost(error) from error
+        except _LOST:
+            return await self._once(job, seconds)
+
+    async def _attempt(self, job: Job[T], seconds: float) -> T:
+        assert self._pool is not None
+        try:
+            async with asyncio.timeout(seconds):
+                connection = await self._pool.acquire()
+                try:
+                    return await job(connection)
+                except asyncio.CancelledError:
+                    # Who is late is not asked to stop: that would be one more thing to wait for.
+                    connection.terminate()
+                    raise
+                finally:
+                    await self._pool.release(connection)
+        except (*_LOST, asyncpg.IntegrityConstraintViolationError):
+            raise
+        except asyncpg.PostgresError as error:
+            raise self.unavailable(error) from error
+
+    def _lost(self, error: BaseException) -> StoreUnavailable:
+        """Mark the server as not answering, and ask until it answers."""
+        told = self.unavailable(error)
+        if self._down is None and not self._closed:
+            self._down = told.what
+            task = self._loop.create_task(self._until_up())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return told
+
+    async def _until_up(self) -> None:
+        while self._down is not None:
+            try:
+                await self._attempt(lambda c: c.execute("SELECT 1"), _CONNECT_SECONDS)
+            except (*_LOST, StoreUnavailable):
+                await asyncio.sleep(_PROBE_SECONDS)
+            else:
+                self._down = None
+
+    async def _shut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._pool is not None:
+            try:
+                await asyncio.wait_for(self._pool.close(), _CLOSE_SECONDS)
+            except (*_LOST, asyncpg.PostgresError):
+                self._pool.terminate()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # uvloop has no wheel everywhere; the standard loop serves as well
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _nothing(connection: object) -> None:
+    pass
+
+
+def in_transaction(job: Job[T]) -> Job[T]:
+    """The job inside a transaction of its own."""
+
+    async def run(connection: Connection) -> T:
+        async with connection.transaction():
+            return await job(connection)
+
+    return run
