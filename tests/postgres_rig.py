@@ -205,29 +205,86 @@ def shared():
     return server
 
 
-@cache
-def template():
-    """The name of a database with every schema up to date, to copy."""
+@contextlib.contextmanager
+def database(*, migrated=True):
+    """The URL of a database with every schema up to date, or of an empty one; for one context.
+
+    Making a database takes a third of a second. One whose tables are as they were made is emptied
+    and used again.
+    """
     server = shared()
-    name = server.new_database()
+    name = _free.pop() if migrated and _free else server.new_database()
+    if migrated and name not in _made:
+        _migrate(name)
+        _made[name] = asyncio.run(_look(server.url(name)))
+    try:
+        yield server.url(name)
+    finally:
+        if migrated and asyncio.run(_emptied(server.url(name), _made[name])):
+            _free.append(name)
+        else:
+            _made.pop(name, None)
+            server.drop_database(name)
+
+
+_free, _made = [], {}
+_TABLES = """
+    SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+    WHERE schemaname IN ('ledger', 'traces') AND tablename != 'schema_version' ORDER BY 1
+"""
+_SEQUENCES = """
+    SELECT format('%I.%I', schemaname, sequencename) FROM pg_sequences
+    WHERE schemaname IN ('ledger', 'traces')
+"""
+_OTHERS = """
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid != pg_backend_pid()
+"""
+
+
+def _migrate(name):
     for kind in ("ledger", "traces"):
-        opened = Database(read_location(server.url(name)), schema=kind)
+        opened = Database(read_location(shared().url(name)), schema=kind)
         try:
             migrate(opened, migrations(kind))
         finally:
             opened.close()
-    return name
 
 
-@contextlib.contextmanager
-def database(*, migrated=True):
-    """The URL of a fresh database on the shared server; it goes with the context."""
-    server = shared()
-    name = server.new_database(template() if migrated else None)
+async def _look(url):
+    """Every table, with the rows it was made with."""
+    connection = await asyncpg.connect(url)
     try:
-        yield server.url(name)
+        return {
+            table: await connection.fetchval(f"SELECT json_agg(t) FROM {table} t")
+            for (table,) in await connection.fetch(_TABLES)
+        }
     finally:
-        server.drop_database(name)
+        await connection.close()
+
+
+async def _emptied(url, made):
+    """Put a database back as it was made; False where its tables are not those."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.fetch(_OTHERS)
+        if [table for (table,) in await connection.fetch(_TABLES)] != list(made):
+            return False
+        statements = ["SET session_replication_role = replica"]
+        statements += [f"DELETE FROM {table}" for table in made]
+        for (sequence,) in await connection.fetch(_SEQUENCES):
+            statements.append(f"ALTER SEQUENCE {sequence} RESTART")
+        await connection.execute(";".join(statements))
+        for table, rows in made.items():
+            if rows is not None:
+                await connection.execute(
+                    f"INSERT INTO {table} OVERRIDING SYSTEM VALUE"
+                    f" SELECT * FROM json_populate_recordset(NULL::{table}, $1::json)",
+                    rows,
+                )
+        return True
+    finally:
+        await connection.close()
 
 
 def _other_user():
