@@ -11,16 +11,18 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agenttwin-sidecar
 OPA := $(CACHE)/bin/opa-$(OPA_VERSION)
 COLLECTOR_VERSION := v0.161.0
 COLLECTOR := $(CACHE)/bin/otelcol-$(COLLECTOR_VERSION)
+HELM_VERSION := v3.19.0
+HELM := $(CACHE)/bin/helm-$(HELM_VERSION)
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
 
-test: $(STAMP) opa collector
+test: $(STAMP) opa collector helm
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector
+test-full: $(STAMP) opa collector helm
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 
 soak: $(STAMP) opa collector
@@ -43,8 +45,10 @@ bench: $(STAMP)
 lock: $(STAMP)
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra replay --constraint requirements.lock --universal \
+	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra replay --extra postgres --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra demo --extra postgres --constraint requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/demo.lock
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -75,6 +79,15 @@ collector:
 			&& mv "$(CACHE)/build/otelcol/otelcol" "$(COLLECTOR)" && ln -sf "$(COLLECTOR)" "$(CACHE)/bin/otelcol" \
 			&& rm -rf "$(CACHE)/build/otelcol"; \
 	else echo "Go is not installed: tests that need the real Collector will skip"; fi
+
+# The real Helm, likewise: the chart is linted and rendered by it.
+helm:
+	@if [ -x "$(HELM)" ]; then :; \
+	elif command -v go >/dev/null 2>&1; then \
+		echo "building Helm $(HELM_VERSION) once into the user's cache"; \
+		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) \
+			&& mv "$(CACHE)/build/helm" "$(HELM)" && ln -sf "$(HELM)" "$(CACHE)/bin/helm"; \
+	else echo "Go is not installed: tests that need the real Helm will skip"; fi
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json

@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import web
 
 from sidecar import clock
-from sidecar.demo.listening import serve
+from sidecar.demo.listening import listening, serve
 from sidecar.demo.shop import REFUND_POLICY, EmailRequest, Order, RefundRequest, Shop, ShopRefused
 
 SILENCE_SECONDS = 60.0
@@ -119,13 +119,16 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 def main() -> None:
     """Serve until told to stop."""
-    parser = argparse.ArgumentParser(description="the demo's commerce service")
+    parser = listening(argparse.ArgumentParser(description="the demo's commerce service"))
     parser.add_argument("--database", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--orders", type=Path, help="orders to start with, a JSON list")
     arguments = parser.parse_args()
     shop = Shop(arguments.database)
     try:
-        asyncio.run(serve(application(shop), arguments.port))
+        if arguments.orders is not None:
+            for order in msgspec.json.decode(arguments.orders.read_bytes(), type=list[Order]):
+                shop.place(order)
+        asyncio.run(serve(application(shop), arguments.host, arguments.port))
     finally:
         shop.close()
 

@@ -21,7 +21,7 @@ from aiohttp import web
 
 from sidecar import clock
 from sidecar.demo import script
-from sidecar.demo.listening import serve
+from sidecar.demo.listening import listening, serve
 
 
 class _Refused(Exception):
@@ -108,8 +108,8 @@ def _tokens(text: str) -> int:
 def main() -> None:
     """Serve until told to stop."""
     parser = argparse.ArgumentParser(description="the demo's scripted model server")
-    parser.add_argument("--port", type=int, default=0)
-    asyncio.run(serve(application(), parser.parse_args().port))
+    arguments = listening(parser).parse_args()
+    asyncio.run(serve(application(), arguments.host, arguments.port))
 
 
 if __name__ == "__main__":

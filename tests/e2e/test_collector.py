@@ -5,7 +5,6 @@ with the outcome beside it, and nothing goes round: as deployed, and when it is 
 """
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from built_tools import program
 from export_rig import GrpcSink, until
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
@@ -34,18 +34,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import CONFIG, SidecarProcess
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "collector"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-BINARY = CACHE / "agenttwin-sidecar" / "bin" / "otelcol"
 SECONDS = 40
 
 
 @pytest.fixture(scope="module")
 def otelcol():
     """The Collector's program."""
-    found = str(BINARY) if BINARY.exists() else shutil.which("otelcol")
-    if found is None:
-        pytest.skip("needs the OpenTelemetry Collector: install Go and run `make collector`")
-    return found
+    return program("otelcol")
 
 
 def free_ports(count):

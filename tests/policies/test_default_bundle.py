@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from built_tools import program
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -26,16 +26,8 @@ ALLOW_ALL = POLICIES / "examples/allow_all"
 AGENT = Principal(id="key:1", kind="agent", project="shop")
 
 
-def opa_binary():
-    cached = Path(os.path.expanduser("~/.cache/agenttwin-sidecar/bin/opa"))
-    found = str(cached) if cached.is_file() else shutil.which("opa")
-    if not found:
-        pytest.skip("needs the opa binary (`make test` builds it with Go, or put one on PATH)")
-    return found
-
-
 def opa(*arguments, **kwargs):
-    done = subprocess.run([opa_binary(), *arguments], capture_output=True, text=True, **kwargs)
+    done = subprocess.run([program("opa"), *arguments], capture_output=True, text=True, **kwargs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -196,7 +188,7 @@ def opa_answers(folder, inputs, tmp_path):
     file.write_text(json.dumps(inputs))
     done = subprocess.run(
         [
-            *(opa_binary(), "eval", "--data", str(folder), "--ignore", "examples"),
+            *(program("opa"), "eval", "--data", str(folder), "--ignore", "examples"),
             *("--ignore", "*_test.rego", "--strict-builtin-errors", "--format", "json"),
             *("--input", str(file), "--import", "rego.v1", query),
         ],

@@ -3,13 +3,13 @@
 import asyncio
 import itertools
 import json
-import os
 import random
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from built_tools import program
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy import driver
@@ -179,15 +179,11 @@ def written(dice):
 @pytest.mark.requirement("GW-03")
 @pytest.mark.parametrize("seed", range(24))
 def test_one_module_a_package_decides_as_opa_does_in_every_order(tmp_path, seed):
-    binary = Path(os.path.expanduser("~/.cache/agenttwin-sidecar/bin/opa"))
-    found = str(binary) if binary.is_file() else shutil.which("opa")
-    if not found:
-        pytest.skip("needs the opa binary (`make test` builds it with Go, or put one on PATH)")
     texts = written(random.Random(seed))
     for name, text in texts.items():
         (tmp_path / f"{name}.rego").write_text(text)
     done = subprocess.run(
-        [found, "eval", "--data", str(tmp_path), "--format", "json", "data.v.d"],
+        [program("opa"), "eval", "--data", str(tmp_path), "--format", "json", "data.v.d"],
         capture_output=True,
         check=True,
     )
