@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from processors.model.principal import KeyKind, Principal, StoredKey
+from processors.model.principal import KeyKind, StoredKey
 from processors.redact.masker import digest
 from processors.redact.terms import Kind, RedactionKey
 from processors.value import duration_ns
@@ -45,7 +45,9 @@ from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.registry import Registry, compiled_tools
-from sidecar.identity.keys import authenticate, mint, mint_dev
+from sidecar.identity.certificate import CertificateGrants
+from sidecar.identity.driver import Authenticate, Identity
+from sidecar.identity.keys import KeyStore, mint, mint_dev
 from sidecar.listen.address import split_address
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.client import DropWatch
@@ -421,7 +423,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             elif not dev_keys:
                 dev_keys = _dev_keys(keys, project.name, master)
         keys.drop_retired_redaction_keys(clock.now_ns())
-        who = partial(_authenticate, keys)
+        who = open_identity(loaded, keys)
         journal = SqliteJournal(
             folder / "journal.db",
             sealers=ring,
@@ -498,7 +500,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
 async def _listen(
     stack: AsyncExitStack,
     config: Config,
-    who: Callable[[str | None], Principal],
+    who: Authenticate,
     *,
     journal: SqliteJournal,
     gateway: Gateway,
@@ -753,8 +755,15 @@ def _open_export(settings: bytes) -> Life:
     return Life(run=partial(export, lanes, outbox, dice), close=close)
 
 
-def _authenticate(keys: SqliteKeys, header: str | None) -> Principal:
-    return authenticate(header, keys)
+def open_identity(loaded: Loaded, keys: KeyStore) -> Authenticate:
+    """Who callers are, by keys and by what the configuration says of certificates."""
+    config = loaded.config
+    return Identity(
+        keys,
+        clock.now_ns,
+        organisations={each.name: each.projects for each in config.organisations},
+        certificates=CertificateGrants(config.identity.mtls),
+    )
 
 
 def _check_dev(config: Config) -> None:

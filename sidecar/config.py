@@ -36,6 +36,8 @@ from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
+from sidecar.identity.config import Config as Identity
+from sidecar.identity.config import Organisation, organisation_problems
 from sidecar.identity.projects import wrong_project_name
 from sidecar.listen.address import split_address
 from sidecar.pipeline.config import Config as Assemble
@@ -134,6 +136,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Store = Store()
     seal: Seal = Seal()
     projects: tuple[Project, ...] = (Project(name="default"),)
+    organisations: tuple[Organisation, ...] = ()
+    identity: Identity = Identity()
     receive: Receive = Receive()
     assemble: Assemble = Assemble()
     gateway: Gateway = Gateway()
@@ -168,6 +172,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         found += _below("export", [*export_problems(self.export), *self._loops()])
         found += _below("store", self.store.problems())
         found += _below("projects", list(self._named_projects()))
+        names = [project.name for project in self.projects]
+        found += _below("organisations", list(organisation_problems(self.organisations, names)))
+        found += _below("identity", self.identity.problems(names, self.organisations))
         found += self._upstream_loops()
         for index, project in enumerate(self.projects):
             found += _retention_problems(f"projects.{index}.retention", project.retention)

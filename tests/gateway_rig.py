@@ -169,8 +169,8 @@ class Rig:
         self.keys.add_key(row)
         return text
 
-    def authenticate(self, header):
-        return authenticate(header, self.keys)
+    async def authenticate(self, shown):
+        return authenticate(shown.authorization, self.keys, now_ns=clock.now_ns())
 
     async def ask(self, method, path, *, key=None, json=None, credential=None, **headers):
         """One request to the gateway as the agent."""

@@ -28,8 +28,10 @@ from sidecar.gateway.approval import REASON_CHARS_MAX, current, why_not_eligible
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.strict import NotStrict, read_json
+from sidecar.identity.client import shown
+from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import Unauthenticated
-from sidecar.identity.roles import Forbidden, Permission, require
+from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits
 from sidecar.listen.http import Listener, Manners
@@ -41,7 +43,6 @@ from sidecar.store.traces import TraceQuery
 from sidecar.telemetry import Faults, cannot_listen, log
 
 _LOG = log("control")
-Authenticate = Callable[[str | None], Principal]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BODY_BYTES_MAX = 64 * 1024
 LIST_MAX = 1000
@@ -119,7 +120,7 @@ class ControlServer:
         """Credential first, then the page; whatever goes wrong is a problem document."""
         try:
             if request.path != "/healthz":
-                request[_PRINCIPAL] = self._principal(request)
+                request[_PRINCIPAL] = await self._principal(request)
             return await handler(request)
         except Refused as refused:
             return _problem(refused)
@@ -130,11 +131,11 @@ class ControlServer:
             code = "no_such_page" if error.status == 404 else "request_refused"
             return _problem(Refused(error.status, code, error.reason))
 
-    def _principal(self, request: web.Request) -> Principal:
-        values = request.headers.getall("Authorization", [])
+    async def _principal(self, request: web.Request) -> Principal:
         permission: Permission = "approvals.decide" if request.method == "POST" else "store.read"
         try:
-            principal = self._authenticate(values[0] if len(values) == 1 else None)
+            known = await self._authenticate(shown(request))
+            principal = acting_in(known, request.query.get("project"))
             require(principal, permission)
         except Unauthenticated as error:
             raise Refused(401, "unauthenticated", str(error)) from None

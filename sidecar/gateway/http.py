@@ -12,17 +12,18 @@
 """
 
 import re
-from collections.abc import Callable
 
 from aiohttp import web
 
-from processors.model.principal import Principal
+from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
+from sidecar.identity.client import certificate_of
+from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, require
 from sidecar.listen.address import split_address
@@ -30,7 +31,6 @@ from sidecar.listen.fault import ConnectionLimits
 from sidecar.listen.http import Listener, Manners
 from sidecar.telemetry import Faults, cannot_listen
 
-Authenticate = Callable[[str | None], Principal]
 Headers = tuple[tuple[str, str], ...]
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
@@ -91,7 +91,7 @@ class GatewayServer:
             return web.Response(text="ok\n")
         try:
             headers = _framed(request)
-            principal = self._principal(headers)
+            principal = await self._principal(request, headers)
             reply = await self._reply(request, headers, principal)
         except (Refused, StoreUnavailable) as error:
             refusal = error.refusal() if isinstance(error, Refused) else store_failed()
@@ -120,13 +120,15 @@ class GatewayServer:
         )
         return await self._gateway.call(call, principal)
 
-    def _principal(self, headers: Headers) -> Principal:
-        credential = _one(headers, "authorization")
+    async def _principal(self, request: web.BaseRequest, headers: Headers) -> Principal:
+        presented = Presented(
+            authorization=_one(headers, "authorization"), certificate=certificate_of(request)
+        )
         carried = episode_token(headers) if self._gateway.mode == "twin" else None
         try:
-            principal = self._authenticate(credential)
+            principal = await self._authenticate(presented)
             if carried is not None and principal.kind != "episode":
-                principal = self._authenticate(f"Bearer {carried}")
+                principal = await self._authenticate(Presented(authorization=f"Bearer {carried}"))
             require(principal, "tools.call")
         except Unauthenticated as error:
             raise Refused(401, "unauthenticated", str(error)) from None

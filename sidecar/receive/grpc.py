@@ -29,8 +29,9 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as _logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as _metrics
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as _trace
 
-from processors.model.principal import Principal
 from sidecar import clock
+from sidecar.identity.driver import Authenticate
+from sidecar.identity.grpc import shown
 from sidecar.identity.keys import Unauthenticated
 from sidecar.otlp import reply
 from sidecar.receive import admit
@@ -59,7 +60,6 @@ _READ_SECONDS = 30
 _AHEAD_BYTES = 256 * 1024
 _HANDSHAKE_MS = 10_000
 
-Authenticate = Callable[[str | None], Principal]
 Context = ServicerContext[bytes, bytes]
 Handler = Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]
 
@@ -145,7 +145,7 @@ class GrpcReceiver:
         return export
 
     async def _accept(self, signal: Signal, context: Context) -> bytes:
-        principal = admit.sender(self._authenticate(_authorization(context)))
+        principal = admit.sender(await self._authenticate(shown(context)))
         message = await self._read(context)
         body = self._admission.message(message)
         try:
@@ -184,19 +184,11 @@ class _Reflection:
     ) -> AsyncIterator[Any]:
         """Answers about the services' descriptors. Ends with UNAUTHENTICATED without a key."""
         try:
-            self._authenticate(_authorization(context))
+            await self._authenticate(shown(context))
         except Unauthenticated as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
         async for answer in self._reflect(request_iterator, context):
             yield answer
-
-
-def _authorization(context: Context) -> str | None:
-    metadata = context.invocation_metadata() or ()
-    values = [str(value) for key, value in metadata if key == "authorization"]
-    if len(values) > 1:
-        raise Unauthenticated("send one authorization")
-    return values[0] if values else None
 
 
 async def _abort(context: Context, refusal: Refused) -> None:

@@ -9,13 +9,11 @@ Rules
 Source: OpenTelemetry protocol specification, "OTLP/HTTP".
 """
 
-from collections.abc import Callable
-
 from aiohttp import web
 
-from processors.model.principal import Principal
 from sidecar import clock
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.client import shown
+from sidecar.identity.driver import Authenticate
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits, Fault
 from sidecar.listen.http import Listener, Manners, SlowBody
@@ -38,8 +36,6 @@ _TYPES: dict[Encoding, str] = {"protobuf": "application/x-protobuf", "json": "ap
 # google.rpc.Code: INVALID_ARGUMENT, NOT_FOUND, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE; UNKNOWN.
 _FAULT_CODES = {400: 3, 404: 5, 408: 4, 500: 13, 503: 14}
 _UNKNOWN = 2
-
-Authenticate = Callable[[str | None], Principal]
 
 
 class HttpReceiver:
@@ -98,7 +94,7 @@ class HttpReceiver:
             raise Refused("no_path", f"OTLP is taken at {', '.join(PATHS)}")
         if request.method != "POST":
             raise Refused("method", "use POST")
-        principal = admit.sender(self._authenticate(_credential(request)))
+        principal = admit.sender(await self._authenticate(shown(request)))
         encoding = admit.encoding_of(request.headers.get("Content-Type", ""))
         body = self._admission.body(request.headers.get("Content-Encoding", ""))
         try:
@@ -122,13 +118,6 @@ class HttpReceiver:
             seconds = self._limits.body_seconds
             raise Refused("slow", f"the body took longer than {seconds:g} s") from None
         return body.whole()
-
-
-def _credential(request: web.BaseRequest) -> str | None:
-    values = request.headers.getall("Authorization", [])
-    if len(values) > 1:
-        raise Unauthenticated("send one Authorization header")
-    return values[0] if values else None
 
 
 def _rendered(fault: Fault, media_type: str) -> tuple[str, bytes]:

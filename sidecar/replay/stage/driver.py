@@ -20,7 +20,7 @@ from typing import cast
 from msgspec import Struct
 
 from processors.model.call import Approval, ReceiptFact
-from processors.model.principal import Principal
+from processors.model.principal import Presented, Principal
 from processors.model.span import Batch
 from sidecar import clock
 from sidecar.gateway import approval as approvals
@@ -165,8 +165,9 @@ class Stage:
                     joined = ReceiptFact(receipt=fact.receipt, arguments=fact.arguments)
                     self._facts[fact.receipt.episode].append(joined)
 
-    def _authenticate(self, header: str | None) -> Principal:
-        claims = read_episode(bearer(header), key=self._ports.episode_key, now_ns=clock.now_ns())
+    async def _authenticate(self, presented: Presented) -> Principal:
+        token = bearer(presented.authorization)
+        claims = read_episode(token, key=self._ports.episode_key, now_ns=clock.now_ns())
         if claims.episode not in self._episodes:
             raise Unauthenticated("the episode has ended")
         return Principal(

@@ -12,16 +12,20 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from processors.model.principal import KeyKind, StoredKey
+from processors.model.principal import StoredKey
 from sidecar.store.redaction import SealedRedactionKey
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.presence import Presence
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 
-_COLUMNS = "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns"
+_COLUMNS = (
+    "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns, role, organisation,"
+    " tools, expires_at_ns, previous_sha256, previous_until_ns"
+)
 
 _NEWEST = (
     "SELECT number, wrapped FROM later_data_key WHERE project = ?"
@@ -57,11 +61,24 @@ class SqliteKeys:
     def add_key(self, key: StoredKey) -> None:
         """Store a new key."""
         self._write(
-            f"INSERT INTO api_key ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO api_key ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             (
                 *(key.key_id, key.kind, key.project, key.name, key.secret_sha256),
-                *(key.created_at_ns, key.revoked_at_ns),
+                *(key.created_at_ns, key.revoked_at_ns, key.role, key.organisation),
+                *(",".join(key.tools), key.expires_at_ns),
+                *(key.previous_sha256, key.previous_until_ns),
             ),
+        )
+
+    def rotate_key(self, key_id: str, secret_sha256: str, previous_until_ns: int) -> bool:
+        """Give a key a new secret; the one it had opens until then, the one before no more.
+
+        False when there is no such key, or it is revoked.
+        """
+        return self._write(
+            "UPDATE api_key SET previous_sha256 = secret_sha256, previous_until_ns = ?,"
+            " secret_sha256 = ? WHERE key_id = ? AND revoked_at_ns IS NULL",
+            (previous_until_ns, secret_sha256, key_id),
         )
 
     def revoke_key(self, key_id: str, now_ns: int) -> bool:
@@ -173,7 +190,7 @@ class SqliteKeys:
             return cursor.rowcount > 0
 
 
-def _key(row: tuple[str, KeyKind, str, str, str, int, int | None]) -> StoredKey:
+def _key(row: tuple[Any, ...]) -> StoredKey:
     return StoredKey(
         key_id=row[0],
         kind=row[1],
@@ -182,6 +199,12 @@ def _key(row: tuple[str, KeyKind, str, str, str, int, int | None]) -> StoredKey:
         secret_sha256=row[4],
         created_at_ns=row[5],
         revoked_at_ns=row[6],
+        role=row[7],
+        organisation=row[8],
+        tools=tuple(row[9].split(",")) if row[9] else (),
+        expires_at_ns=row[10],
+        previous_sha256=row[11],
+        previous_until_ns=row[12],
     )
 
 

@@ -6,7 +6,7 @@ Rules
 
 from importlib import resources
 
-LEDGER = ("keys", "ledger", "rotation")
+LEDGER = ("keys", "ledger", "rotation", "identity")
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")
 

@@ -43,8 +43,8 @@ class Kit:
         self.keys.add_key(row)
         return text
 
-    def authenticate(self, header):
-        return authenticate(header, self.keys)
+    async def authenticate(self, shown):
+        return authenticate(shown.authorization, self.keys, now_ns=clock.now_ns())
 
     @asynccontextmanager
     async def http(self, sink=None, at="127.0.0.1:0", **config):

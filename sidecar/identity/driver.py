@@ -1,0 +1,71 @@
+"""Who is calling: what was presented, looked at in the one order that every listener shares.
+
+Rules
+1. A bearer credential, where there is one, is the one that counts: a good certificate never makes
+   up for a bad key.
+2. What a credential proves is decided by pure functions; this file asks the stores and providers
+   they need.
+3. Nothing presented is repeated in an error.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from processors.model.principal import Presented, Principal
+from sidecar.identity.certificate import CertificateGrants
+from sidecar.identity.keys import KeyStore, Unauthenticated, authenticate, bearer
+
+Authenticate = Callable[[Presented], Awaitable[Principal]]
+"""The principal of what was presented. Raises Unauthenticated, or StoreUnavailable where it cannot
+be told now."""
+
+
+class Tokens(Protocol):
+    """Who judges tokens of identity providers."""
+
+    def reads(self, token: str) -> bool:
+        """Whether the text has the form of such a token."""
+        ...
+
+    async def principal(self, token: str) -> Principal:
+        """The principal of a token. Raises Unauthenticated."""
+        ...
+
+
+class Identity:
+    """An ``Authenticate`` over keys, client certificates and providers' tokens."""
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        now_ns: Callable[[], int],
+        *,
+        organisations: Mapping[str, Sequence[str]] | None = None,
+        certificates: CertificateGrants | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
+        self._keys = keys
+        self._now_ns = now_ns
+        self._organisations = organisations or {}
+        self._certificates = certificates
+        self._tokens = tokens
+
+    async def __call__(self, presented: Presented) -> Principal:
+        """The principal. Raises Unauthenticated, or StoreUnavailable."""
+        if presented.authorization is None and presented.certificate:
+            return self._of_certificate(presented.certificate)
+        if self._tokens is not None:
+            token = bearer(presented.authorization)
+            if self._tokens.reads(token):
+                return await self._tokens.principal(token)
+        return authenticate(
+            presented.authorization,
+            self._keys,
+            now_ns=self._now_ns(),
+            organisations=self._organisations,
+        )
+
+    def _of_certificate(self, names: Sequence[str]) -> Principal:
+        if self._certificates is None:
+            raise Unauthenticated("no client certificate is known here; send a key")
+        return self._certificates.principal(names)
