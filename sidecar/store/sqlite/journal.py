@@ -38,6 +38,9 @@ _WAITING_MAX = 256 * 1024**2
 _RETRY_AFTER_S = 5
 _TRIM_ROWS = 256
 _CHECKPOINT_PAGES = 512
+# Small requests of several senders share a commit: what it costs is most of what such a one costs.
+# A sender alone never waits for others, nor does a large request.
+_LINGER_SECONDS, _LINGER_BYTES_MAX = 0.002, 256 * 1024
 # A sender waits: for a lock of somebody else, and behind a group that waited for it in vain.
 _LOCK_WAIT_MS = 1500
 
@@ -59,7 +62,7 @@ class SqliteJournal:
         self._head = self._tail = 0
         self._measured = False
         self._waiting = 0
-        self._writer = Writer(connection, self._path)
+        self._writer = Writer(connection, self._path, linger=self._linger)
         self.journal_id = self._writer.run_sync(partial(_identify, new_id=new_id))
         self._writer.run_sync(self._measure)
 
@@ -100,6 +103,10 @@ class SqliteJournal:
     def close(self) -> None:
         """Finish what is queued, then close."""
         self._writer.close()
+
+    def _linger(self, held_last: int) -> float:
+        alone = held_last < 2
+        return 0 if alone or self._waiting > _LINGER_BYTES_MAX else _LINGER_SECONDS
 
     def _insert(self, entry: JournalEntry, connection: sqlite3.Connection) -> None:
         if not self._measured:

@@ -6,12 +6,14 @@ Rules
 3. A future resolves only after the commit that holds its job; a failed commit fails its group.
 4. Once closed, a job is refused with StoreUnavailable, never forgotten.
 5. Nothing is committed into files that were deleted or replaced (``presence``).
+6. Who asked for it lingers before a commit, so that more jobs share it (``Linger``).
 """
 
 import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,6 +23,8 @@ from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], Any]
+Linger = Callable[[int], float]
+"""Seconds to wait for further jobs, given how many the last commit held."""
 GROUP_MAX = 512
 
 
@@ -42,7 +46,8 @@ class Writer:
 
     ``run`` is for coroutines; ``run_sync`` for start-up and command-line code. A job gets the
     connection inside an open transaction and must not commit. ``before_commit`` runs once a
-    commit, last in its transaction; if it raises, the whole group fails.
+    commit, last in its transaction; if it raises, the whole group fails. ``linger`` is asked when
+    the first job of a commit has come.
     """
 
     def __init__(
@@ -50,10 +55,12 @@ class Writer:
         connection: sqlite3.Connection,
         path: str,
         before_commit: Callable[[sqlite3.Connection], None] | None = None,
+        linger: Linger | None = None,
     ) -> None:
         self._connection = connection
         self._path = path
         self._before_commit = before_commit
+        self._linger = linger
         self._presence = Presence(path)
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -102,8 +109,10 @@ class Writer:
         self._connection.close()
 
     def _serve(self) -> None:
+        held = 0
         while True:
-            group, last = self._take()
+            group, last = self._take(held)
+            held = len(group)
             if group:
                 with self._lock:
                     self._commit(group)
@@ -111,9 +120,11 @@ class Writer:
             if last:
                 return
 
-    def _take(self) -> tuple[list[_Pending], bool]:
+    def _take(self, held_last: int) -> tuple[list[_Pending], bool]:
         group: list[_Pending] = []
         item = self._queue.get()
+        if item is not None and self._linger is not None:
+            time.sleep(self._linger(held_last))
         while item is not None:
             group.append(item)
             if len(group) >= GROUP_MAX:
