@@ -15,6 +15,8 @@ from typing import Any
 
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
+from sidecar.store.sealing import ApprovalRow
+from sidecar.store.standing import identity_of, why_not_spent
 
 _COLUMNS = (
     "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
@@ -28,7 +30,6 @@ _STANDING = (
     " AND decision = 'approve' AND NOT EXISTS (SELECT 1 FROM api_key"
     " WHERE revoked_at_ns IS NOT NULL AND 'key:' || key_id = vote.voter))"
 )
-ApprovalRow = tuple[Approval, bytes]
 
 
 def find(
@@ -100,11 +101,7 @@ def add_vote(connection: sqlite3.Connection, ballot: Ballot) -> bool:
         "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
         " shown_digest) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
-            *(
-                ballot.approval_id,
-                ballot.voter,
-                ballot.voter_name.strip().casefold() or ballot.voter,
-            ),
+            *(ballot.approval_id, ballot.voter, identity_of(ballot)),
             *(ballot.decision, ballot.reason, ballot.now_ns, ballot.shown_digest),
         ),
     )
@@ -152,11 +149,10 @@ def consume(
     if cursor.rowcount > 0:
         return None
     found = find(connection, project, use.approval_id)
-    why = _why_not(found[0] if found else None, use, requester=requester, now_ns=now_ns)
-    if why != "approval_policy_changed" or found is None:
-        return why
-    stands = standing(connection, use.approval_id) >= found[0].approvers_min
-    return why if stands else "approval_revoked"
+    stands = found and standing(connection, use.approval_id) >= found[0].approvers_min
+    return why_not_spent(
+        found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
+    )
 
 
 def restore(connection: sqlite3.Connection, call_id: str) -> str | None:
@@ -178,20 +174,6 @@ def take_token(connection: sqlite3.Connection, project: str, approval_id: str, n
         (approval_id, project, now_ns),
     )
     return cursor.rowcount > 0
-
-
-def _why_not(found: Approval | None, use: ApprovalUse, *, requester: str, now_ns: int) -> str:
-    if found is None or found.requester != requester:
-        return "approval_mismatch"
-    if found.action_hash != use.action_hash or found.key_hash != use.key_hash:
-        return "approval_mismatch"
-    if found.status == "approved" and found.expires_at_ns <= now_ns:
-        return "approval_expired"
-    if found.status != "approved":
-        return f"approval_{found.status}"
-    if found.tool_digest != use.tool_digest:
-        return "approval_tool_changed"
-    return "approval_policy_changed"
 
 
 def _select(

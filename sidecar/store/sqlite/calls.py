@@ -2,55 +2,24 @@
 
 **Rules**
 1. A receipt stands in the chain; its row here only says where.
-2. Arguments are sealed, bound to project and call.
+2. Arguments come and go sealed (``store.sealing``).
 """
 
 import json
 import sqlite3
 from typing import Any
 
-import msgspec
-
 from processors.model.call import Receipt
-from sidecar.store.envelope import Sealers
-from sidecar.store.ledger import CallQuery, CallRow, Fact, OpenedCall
+from sidecar.store.ledger import CallQuery, CallRow, OpenedCall
 from sidecar.store.receipts import from_document
+from sidecar.store.sealing import FactRow, OpenedRow
 
-FactRow = tuple[int, str, str, str, bytes | None]
-OpenedRow = tuple[OpenedCall, bytes | None]
 _SHORT = (
     "call.call_id, call.project, call.principal, call.tool, call.class, call.phase, call.status,"
     " call.effect, call.decision_effect, call.code, call.approval_id, call.trace_id,"
     " call.started_at_ns, call.finished_at_ns"
 )
 _FIELDS = tuple(CallRow.__struct_fields__[:14])
-
-
-def arguments_aad(project: str, call_id: str) -> bytes:
-    """What sealed arguments are bound to."""
-    return f"arguments/1\n{project}\n{call_id}".encode()
-
-
-def seal_arguments(sealers: Sealers, call: OpenedCall) -> bytes | None:
-    """A call's arguments as they are kept."""
-    if call.arguments is None:
-        return None
-    aad = arguments_aad(call.project, call.call_id)
-    return sealers(call.project).seal(msgspec.json.encode(call.arguments), aad)
-
-
-def open_fact(row: FactRow, sealers: Sealers) -> Fact:
-    """A fact with its arguments opened. Raises SealBroken."""
-    receipt = from_document(json.loads(row[2])["receipt"])
-    arguments = _open(sealers, row[1], row[3], row[4])
-    return Fact(seq=row[0], project=row[1], receipt=receipt, arguments=arguments)
-
-
-def open_call(row: OpenedRow, sealers: Sealers) -> OpenedCall:
-    """A call with its arguments opened. Raises SealBroken."""
-    call, sealed = row
-    arguments = _open(sealers, call.project, call.call_id, sealed)
-    return msgspec.structs.replace(call, arguments=arguments)
 
 
 def write(
@@ -171,16 +140,6 @@ def facts_after(connection: sqlite3.Connection, after: int, limit: int) -> list[
         (after, limit),
     )
     return rows.fetchall()
-
-
-def _open(
-    sealers: Sealers, project: str, call_id: str, sealed: bytes | None
-) -> dict[str, Any] | None:
-    if sealed is None:
-        return None
-    opened = sealers(project).open(sealed, arguments_aad(project, call_id))
-    arguments: dict[str, Any] = msgspec.json.decode(opened)
-    return arguments
 
 
 def _row(row: tuple[Any, ...], receipts: tuple[str, ...]) -> CallRow:

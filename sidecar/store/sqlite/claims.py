@@ -10,6 +10,7 @@ import sqlite3
 import msgspec
 
 from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
+from sidecar.store.sealing import ClaimRow
 
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
@@ -17,7 +18,6 @@ _COLUMNS = (
     " answer"
 )
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
-ClaimRow = tuple[Claim, bytes | None]
 
 
 def find(connection: sqlite3.Connection, scope: Scope) -> ClaimRow | None:

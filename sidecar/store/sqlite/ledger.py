@@ -14,12 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from processors.model.call import Approval
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
-    Answer,
     ApprovalUse,
     Ballot,
     CallOutcome,
@@ -32,19 +29,30 @@ from sidecar.store.ledger import (
     Signer,
     StoredSigningKey,
 )
+from sidecar.store.sealing import (
+    GATEWAY_SEAL,
+    open_approval,
+    open_call,
+    open_claim,
+    open_key,
+    seal_answer,
+    seal_arguments,
+    seal_key,
+    seal_summary,
+    secret_aad,
+)
 from sidecar.store.sqlite import approvals, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
-from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader, summary_aad
+from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
 from sidecar.store.sqlite.owner import Owners
 from sidecar.store.sqlite.scripts import LEDGER, scripts
-from sidecar.store.sqlite.transactions import Transactions, Undone
+from sidecar.store.sqlite.transactions import Transactions
 from sidecar.store.sqlite.writer import Writer
+from sidecar.store.standing import Undone
 
 T = TypeVar("T")
-GATEWAY_SEAL = ""
-"""What is the gateway's own is sealed under the name no project can have."""
 
 
 class SqliteLedger(SqliteLedgerReader):
@@ -88,14 +96,14 @@ class SqliteLedger(SqliteLedgerReader):
     async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
         """The newest signing key, ``made`` if there was none. Raises SealBroken."""
         sealer = self._sealers(GATEWAY_SEAL)
-        sealed = vault.seal_key(made, sealer)
+        sealed = seal_key(made, sealer)
         found = await self._writer.run(lambda c: vault.find_or_add_key(c, sealed))
-        return vault.open_key(found, sealer)
+        return open_key(found, sealer)
 
     async def find_or_add_secret(self, name: str, made: bytes) -> bytes:
         """A named secret of the gateway, ``made`` if there was none. Raises SealBroken."""
         sealer = self._sealers(GATEWAY_SEAL)
-        aad = f"secret/1\n{name}".encode()
+        aad = secret_aad(name)
         sealed = sealer.seal(made, aad)
         found = await self._writer.run(lambda c: vault.find_or_add_state(c, name, sealed))
         return sealer.open(found, aad)
@@ -115,7 +123,7 @@ class SqliteLedger(SqliteLedgerReader):
     def find_claim(self, scope: Scope) -> Claim | None:
         """The claim of a scope with its opened answer. Raises SealBroken."""
         row = self._read(lambda connection: claims.find(connection, scope))
-        return self._claim(row) if row else None
+        return open_claim(row, self._sealers) if row else None
 
     def key_revoked(self, principal: str) -> bool:
         """Whether this principal's key has been revoked."""
@@ -138,12 +146,12 @@ class SqliteLedger(SqliteLedgerReader):
     def opened_call(self, call_id: str) -> OpenedCall | None:
         """A call as it was opened, with its arguments. Raises SealBroken."""
         row = self._read(lambda connection: calls.find_opened(connection, call_id))
-        return calls.open_call(row, self._sealers) if row else None
+        return open_call(row, self._sealers) if row else None
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
         await self._warm(intent.call.project)
-        arguments = calls.seal_arguments(self._sealers, intent.call)
+        arguments = seal_arguments(self._sealers, intent.call)
         try:
             return await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
         except Undone as undone:
@@ -157,17 +165,16 @@ class SqliteLedger(SqliteLedgerReader):
         """Receipt, claim's end, holds, restored approval. False, with nothing written, when the
         claim is another's or has ended. Raises StoreUnavailable."""
         await self._warm(outcome.call.project)
-        arguments = calls.seal_arguments(self._sealers, outcome.call)
-        answer = self._seal_answer(outcome)
+        arguments = seal_arguments(self._sealers, outcome.call)
+        answer = seal_answer(self._sealers, outcome)
         return await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
 
     async def ask_approval(self, wanted: Approval) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet."""
         await self._warm(wanted.project)
-        sealer = self._sealers(wanted.project)
-        summary = sealer.seal(wanted.summary.encode(), summary_aad(wanted))
+        summary = seal_summary(self._sealers, wanted)
         row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary))
-        return self._opened(row)
+        return open_approval(row, self._sealers)
 
     async def vote(self, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""
@@ -195,24 +202,5 @@ class SqliteLedger(SqliteLedgerReader):
             await asyncio.to_thread(self._sealers, project)
             self._warmed.add(project)
 
-    def _claim(self, row: claims.ClaimRow) -> Claim:
-        claim, sealed = row
-        if sealed is None:
-            return claim
-        aad = _answer_aad(claim.project, claim.call_id)
-        opened = self._sealers(claim.project).open(sealed, aad)
-        return msgspec.structs.replace(claim, answer=msgspec.msgpack.decode(opened, type=Answer))
-
-    def _seal_answer(self, outcome: CallOutcome) -> bytes | None:
-        if outcome.end is None or outcome.end.answer is None:
-            return None
-        project = outcome.call.project
-        encoded = msgspec.msgpack.encode(outcome.end.answer)
-        return self._sealers(project).seal(encoded, _answer_aad(project, outcome.end.call_id))
-
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         return self._writer.run_sync(query) if self._memory else super()._read(query)
-
-
-def _answer_aad(project: str, call_id: str) -> bytes:
-    return f"answer/1\n{project}\n{call_id}".encode()

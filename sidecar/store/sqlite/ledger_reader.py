@@ -12,22 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from processors.model.call import Approval, Receipt
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
+from sidecar.store.sealing import open_approval, open_fact
 from sidecar.store.sqlite import approvals, calls, chain, vault
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
 Read = Callable[[Callable[[sqlite3.Connection], T]], T]
-
-
-def summary_aad(approval: Approval) -> bytes:
-    """What a sealed summary is bound to."""
-    return f"approval/1\n{approval.project}\n{approval.approval_id}".encode()
 
 
 class Connection:
@@ -72,12 +66,12 @@ class SqliteLedgerReader:
     def facts_after(self, seq: int, limit: int) -> list[Fact]:
         """Receipts that follow ``seq`` in the chain, with opened arguments. Raises SealBroken."""
         rows = self._read(lambda connection: calls.facts_after(connection, seq, limit))
-        return [calls.open_fact(row, self._sealers) for row in rows]
+        return [open_fact(row, self._sealers) for row in rows]
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
         """A request as stored; whether it has expired since is the reader's arithmetic."""
         row = self._read(lambda connection: approvals.find(connection, project, approval_id))
-        return self._opened(row) if row else None
+        return open_approval(row, self._sealers) if row else None
 
     def list_approvals(
         self,
@@ -89,7 +83,7 @@ class SqliteLedgerReader:
         rows = self._read(
             lambda connection: approvals.list_newest(connection, project, limit, after)
         )
-        return [self._opened(row) for row in rows]
+        return [open_approval(row, self._sealers) for row in rows]
 
     def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
         """Audit entries that follow ``seq``, in order."""
@@ -122,8 +116,3 @@ class SqliteLedgerReader:
 
     def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         return self._reading.run(query)
-
-    def _opened(self, row: approvals.ApprovalRow) -> Approval:
-        approval, sealed = row
-        summary = self._sealers(approval.project).open(sealed, summary_aad(approval))
-        return msgspec.structs.replace(approval, summary=summary.decode())

@@ -23,18 +23,12 @@ from sidecar.store.ledger import (
     Occupied,
     OpenedCall,
 )
+from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
+from sidecar.store.standing import Undone, why_not_counted
 
 POLICY_REVISION = "policy_revision"
-
-
-class Undone(Exception):
-    """Leaves the transaction as if the job had never run; says why."""
-
-    def __init__(self, result: IntentResult) -> None:
-        self.result = result
-        super().__init__()
 
 
 class Transactions:
@@ -98,9 +92,7 @@ class Transactions:
         self._append_receipt(connection, outcome.call, outcome.receipt, arguments, outcome.now_ns)
         return True
 
-    def ask(
-        self, connection: sqlite3.Connection, wanted: Approval, summary: bytes
-    ) -> approvals.ApprovalRow:
+    def ask(self, connection: sqlite3.Connection, wanted: Approval, summary: bytes) -> ApprovalRow:
         """The request for this action and key: ``wanted`` if there is none yet."""
         found = approvals.find_asked(connection, wanted)
         if found is not None:
@@ -121,7 +113,7 @@ class Transactions:
     def vote(self, connection: sqlite3.Connection, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count."""
         row = approvals.find(connection, ballot.project, ballot.approval_id)
-        code = _why_not(row[0] if row else None, ballot)
+        code = why_not_counted(row[0] if row else None, ballot)
         if code is None and approvals.is_revoked(connection, ballot.voter):
             code = "approver_not_eligible"
         if code == "approval_expired":
@@ -217,15 +209,3 @@ class Transactions:
     ) -> None:
         text = canonical(body).decode()
         self._chain.append(connection, at_ns=at_ns, project=project, kind=kind, body=text)
-
-
-def _why_not(approval: Approval | None, ballot: Ballot) -> str | None:
-    if approval is None:
-        return "no_such_approval"
-    if approval.status != "pending":
-        return f"approval_{approval.status}"
-    if approval.expires_at_ns <= ballot.now_ns:
-        return "approval_expired"
-    if approval.shown_digest != ballot.shown_digest:
-        return "summary_changed"
-    return None

@@ -7,39 +7,7 @@
 
 import sqlite3
 
-from msgspec import Struct
-
-from sidecar.store.envelope import Sealer
-from sidecar.store.ledger import StoredSigningKey
-
-
-class SealedKey(Struct, frozen=True, kw_only=True):
-    """A signing key as it lies in the store."""
-
-    kid: str
-    public: bytes
-    sealed: bytes
-    created_at_ns: int
-
-
-def seal_key(key: StoredSigningKey, sealer: Sealer) -> SealedKey:
-    """The key with its private half sealed, bound to its id."""
-    return SealedKey(
-        kid=key.kid,
-        public=key.public,
-        sealed=sealer.seal(key.private, _aad(key.kid)),
-        created_at_ns=key.created_at_ns,
-    )
-
-
-def open_key(key: SealedKey, sealer: Sealer) -> StoredSigningKey:
-    """The key with its private half opened. Raises SealBroken."""
-    return StoredSigningKey(
-        kid=key.kid,
-        public=key.public,
-        private=sealer.open(key.sealed, _aad(key.kid)),
-        created_at_ns=key.created_at_ns,
-    )
+from sidecar.store.sealing import SealedKey
 
 
 def find_or_add_key(connection: sqlite3.Connection, made: SealedKey) -> SealedKey:
@@ -84,7 +52,3 @@ def find_or_add_state(connection: sqlite3.Connection, name: str, made: bytes) ->
     if found is None:
         set_state(connection, name, made)
     return made if found is None else found
-
-
-def _aad(kid: str) -> bytes:
-    return f"signing-key/1\n{kid}".encode()

@@ -1,0 +1,145 @@
+"""What of the ledger is sealed, and to what each seal is bound, whatever the backend.
+
+**Rules**
+1. Arguments and answers are bound to project and call, summaries to project and request, private
+   keys and secrets to their name: moved to another row they do not open.
+2. What is the gateway's own is sealed under the name no project can have.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from processors.model.call import Approval
+from sidecar.store.envelope import Sealer, Sealers
+from sidecar.store.ledger import (
+    Answer,
+    CallOutcome,
+    Claim,
+    Fact,
+    OpenedCall,
+    StoredSigningKey,
+)
+from sidecar.store.receipts import from_document
+
+GATEWAY_SEAL = ""
+FactRow = tuple[int, str, str, str, bytes | None]
+"""Place, project, the receipt's entry, call id, sealed arguments."""
+OpenedRow = tuple[OpenedCall, bytes | None]
+ApprovalRow = tuple[Approval, bytes]
+ClaimRow = tuple[Claim, bytes | None]
+
+
+class SealedKey(Struct, frozen=True, kw_only=True):
+    """A signing key as it lies in the store."""
+
+    kid: str
+    public: bytes
+    sealed: bytes
+    created_at_ns: int
+
+
+def seal_arguments(sealers: Sealers, call: OpenedCall) -> bytes | None:
+    """A call's arguments as they are kept."""
+    if call.arguments is None:
+        return None
+    aad = _arguments_aad(call.project, call.call_id)
+    return sealers(call.project).seal(msgspec.json.encode(call.arguments), aad)
+
+
+def open_fact(row: FactRow, sealers: Sealers) -> Fact:
+    """A fact with its arguments opened. Raises SealBroken."""
+    receipt = from_document(json.loads(row[2])["receipt"])
+    arguments = _open_arguments(sealers, row[1], row[3], row[4])
+    return Fact(seq=row[0], project=row[1], receipt=receipt, arguments=arguments)
+
+
+def open_call(row: OpenedRow, sealers: Sealers) -> OpenedCall:
+    """A call with its arguments opened. Raises SealBroken."""
+    call, sealed = row
+    arguments = _open_arguments(sealers, call.project, call.call_id, sealed)
+    return msgspec.structs.replace(call, arguments=arguments)
+
+
+def seal_answer(sealers: Sealers, outcome: CallOutcome) -> bytes | None:
+    """The answer that ends a claim, as it is kept; None where none is."""
+    if outcome.end is None or outcome.end.answer is None:
+        return None
+    project = outcome.call.project
+    encoded = msgspec.msgpack.encode(outcome.end.answer)
+    return sealers(project).seal(encoded, _answer_aad(project, outcome.end.call_id))
+
+
+def open_claim(row: ClaimRow, sealers: Sealers) -> Claim:
+    """A claim with its answer opened. Raises SealBroken."""
+    claim, sealed = row
+    if sealed is None:
+        return claim
+    opened = sealers(claim.project).open(sealed, _answer_aad(claim.project, claim.call_id))
+    return msgspec.structs.replace(claim, answer=msgspec.msgpack.decode(opened, type=Answer))
+
+
+def seal_summary(sealers: Sealers, approval: Approval) -> bytes:
+    """What an approver is shown, as it is kept."""
+    sealer = sealers(approval.project)
+    return sealer.seal(approval.summary.encode(), _summary_aad(approval))
+
+
+def open_approval(row: ApprovalRow, sealers: Sealers) -> Approval:
+    """A request with its summary opened. Raises SealBroken."""
+    approval, sealed = row
+    summary = sealers(approval.project).open(sealed, _summary_aad(approval))
+    return msgspec.structs.replace(approval, summary=summary.decode())
+
+
+def seal_key(key: StoredSigningKey, sealer: Sealer) -> SealedKey:
+    """The key with its private half sealed, bound to its id."""
+    return SealedKey(
+        kid=key.kid,
+        public=key.public,
+        sealed=sealer.seal(key.private, _key_aad(key.kid)),
+        created_at_ns=key.created_at_ns,
+    )
+
+
+def open_key(key: SealedKey, sealer: Sealer) -> StoredSigningKey:
+    """The key with its private half opened. Raises SealBroken."""
+    return StoredSigningKey(
+        kid=key.kid,
+        public=key.public,
+        private=sealer.open(key.sealed, _key_aad(key.kid)),
+        created_at_ns=key.created_at_ns,
+    )
+
+
+def secret_aad(name: str) -> bytes:
+    """What a named secret is bound to."""
+    return f"secret/1\n{name}".encode()
+
+
+def _open_arguments(
+    sealers: Sealers, project: str, call_id: str, sealed: bytes | None
+) -> dict[str, Any] | None:
+    if sealed is None:
+        return None
+    opened = sealers(project).open(sealed, _arguments_aad(project, call_id))
+    arguments: dict[str, Any] = msgspec.json.decode(opened)
+    return arguments
+
+
+def _arguments_aad(project: str, call_id: str) -> bytes:
+    return f"arguments/1\n{project}\n{call_id}".encode()
+
+
+def _answer_aad(project: str, call_id: str) -> bytes:
+    return f"answer/1\n{project}\n{call_id}".encode()
+
+
+def _summary_aad(approval: Approval) -> bytes:
+    return f"approval/1\n{approval.project}\n{approval.approval_id}".encode()
+
+
+def _key_aad(kid: str) -> bytes:
+    return f"signing-key/1\n{kid}".encode()

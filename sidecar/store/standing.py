@@ -1,0 +1,53 @@
+"""Why a vote does not count and an approval is not spent: judged on what is stored, as codes.
+
+**Rules**
+1. A backend's statement decides, in its transaction; this says why it did not do it.
+2. What is said first is what the caller can do least about: whose it is, then what it is for, then
+   its state, then what has changed around it.
+"""
+
+from processors.model.call import Approval
+from sidecar.store.ledger import ApprovalUse, Ballot, IntentResult
+
+
+class Undone(Exception):
+    """Leaves the transaction as if the job had never run; says why."""
+
+    def __init__(self, result: IntentResult) -> None:
+        self.result = result
+        super().__init__()
+
+
+def why_not_counted(approval: Approval | None, ballot: Ballot) -> str | None:
+    """The code of why a vote does not count; None where it does."""
+    if approval is None:
+        return "no_such_approval"
+    if approval.status != "pending":
+        return f"approval_{approval.status}"
+    if approval.expires_at_ns <= ballot.now_ns:
+        return "approval_expired"
+    if approval.shown_digest != ballot.shown_digest:
+        return "summary_changed"
+    return None
+
+
+def why_not_spent(
+    found: Approval | None, use: ApprovalUse, *, requester: str, now_ns: int, stands: bool
+) -> str:
+    """The code of why an approval was not spent. ``stands``: it has the votes it needs."""
+    if found is None or found.requester != requester:
+        return "approval_mismatch"
+    if found.action_hash != use.action_hash or found.key_hash != use.key_hash:
+        return "approval_mismatch"
+    if found.status == "approved" and found.expires_at_ns <= now_ns:
+        return "approval_expired"
+    if found.status != "approved":
+        return f"approval_{found.status}"
+    if found.tool_digest != use.tool_digest:
+        return "approval_tool_changed"
+    return "approval_policy_changed" if stands else "approval_revoked"
+
+
+def identity_of(ballot: Ballot) -> str:
+    """Whom a vote counts for: a person has one, whatever number of keys."""
+    return ballot.voter_name.strip().casefold() or ballot.voter
