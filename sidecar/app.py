@@ -46,6 +46,7 @@ from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.identity.certificate import CertificateGrants
+from sidecar.identity.declared import DeclaredKeys
 from sidecar.identity.driver import Authenticate, Identity
 from sidecar.identity.keys import KeyStore, mint, mint_dev
 from sidecar.listen.address import split_address
@@ -185,7 +186,14 @@ def create_key(
     keys: SqliteKeys, *, kind: KeyKind, project: str, name: str
 ) -> tuple[str, StoredKey]:
     """A new key's text, shown once, and its stored row."""
-    text, row = mint(
+    text, row = new_key(kind, project, name)
+    keys.add_key(row)
+    return text, row
+
+
+def new_key(kind: KeyKind, project: str = "", name: str = "") -> tuple[str, StoredKey]:
+    """A key that no store knows yet: its text and its row."""
+    return mint(
         kind,
         project,
         name,
@@ -193,8 +201,6 @@ def create_key(
         secret_bytes=clock.random_bytes(32),
         now_ns=clock.now_ns(),
     )
-    keys.add_key(row)
-    return text, row
 
 
 def revoke_key(keys: SqliteKeys, key_id: str) -> bool:
@@ -759,11 +765,35 @@ def open_identity(loaded: Loaded, keys: KeyStore) -> Authenticate:
     """Who callers are, by keys and by what the configuration says of certificates."""
     config = loaded.config
     return Identity(
-        keys,
+        DeclaredKeys(_declared_keys(loaded), keys),
         clock.now_ns,
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
     )
+
+
+def _declared_keys(loaded: Loaded) -> dict[str, StoredKey]:
+    """The keys that the configuration names by file, by id. Raises SidecarError."""
+    found: dict[str, StoredKey] = {}
+    for index, declared in enumerate(loaded.config.identity.keys):
+        path = loaded.path(declared.file)
+        try:
+            row = declared.read(path.read_text(encoding="utf-8"), now_ns=clock.now_ns())
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}"
+        except UnicodeDecodeError:
+            why = "is not text"
+        except ValueError as error:
+            why = str(error)
+        else:
+            found[row.key_id] = row
+            continue
+        raise SidecarError(
+            f"the file of a declared key {why}",
+            where=f"{path}, configuration key identity.keys.{index}.file",
+            do="Mount the secret, or take the entry out.",
+        )
+    return found
 
 
 def _check_dev(config: Config) -> None:

@@ -48,6 +48,21 @@ def create(
     talk(f"{kind} key {row.key_id} of project {project}: store it now, it is not shown again")
 
 
+@command.command("generate")
+@click.option("--kind", type=click.Choice(list(KEY_KINDS)), required=True, help="What it may do.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def generate(kind: KeyKind, output: str) -> None:
+    """Print a key that no store knows: a secret to mount, named in identity.keys.
+
+    \b
+    Example:
+      $ kubectl create secret generic sidecar \\
+          --from-literal=agent-key=$(sidecar key generate --kind agent)
+    """
+    text, row = app.new_key(kind)
+    emit({"key": text, "key_id": row.key_id, "kind": kind}, output, lambda: text)
+
+
 @command.command("list")
 @click.option("--project", default=None, help="Only this project's.")
 @common()

@@ -18,6 +18,7 @@ from processors.model.principal import KeyKind, Role
 from processors.value import duration_ns
 from sidecar.egress.rules import Target, TargetRefused, read_target, undialable
 from sidecar.errors import Problem
+from sidecar.identity.declared import DeclaredKey
 from sidecar.identity.projects import wrong_project_name
 from sidecar.identity.roles import KIND_OF_ROLE
 
@@ -121,8 +122,9 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Credentials besides API keys."""
+    """Credentials besides the keys in the store."""
 
+    keys: tuple[DeclaredKey, ...] = ()
     mtls: tuple[CertificateGrant, ...] = ()
     oidc: tuple[Provider, ...] = ()
 
@@ -132,6 +134,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What is wrong with the values, dotted below ``identity``."""
         known, names = set(projects), {each.name for each in organisations}
         found: list[Problem] = []
+        for index, key in enumerate(self.keys):
+            found += _below(f"keys.{index}", _key_problems(key, known))
         seen: set[str] = set()
         for index, each in enumerate(self.mtls):
             found += _below(f"mtls.{index}", _certificate_problems(each, known, seen))
@@ -187,6 +191,18 @@ def _certificate_problems(
     if grant.san.lower() in seen:
         yield Problem("san", f"{grant.san!r} stands twice")
     seen.add(grant.san.lower())
+    yield from _place_problems(grant, projects)
+
+
+def _key_problems(key: DeclaredKey, projects: set[str]) -> Iterator[Problem]:
+    if not key.file:
+        yield Problem("file", "is empty; name the file that holds the key")
+    if key.tools and key.kind != "agent":
+        yield Problem("tools", "limits agents only")
+    yield from _place_problems(key, projects)
+
+
+def _place_problems(grant: CertificateGrant | DeclaredKey, projects: set[str]) -> Iterator[Problem]:
     if grant.project not in projects:
         yield Problem("project", f"there is no project {grant.project!r} in projects")
     if grant.role is not None and KIND_OF_ROLE[grant.role] != grant.kind:

@@ -81,6 +81,21 @@ def mint_key(
     return _text(row, secret), row
 
 
+def row_of_text(text: str, *, now_ns: int) -> StoredKey | None:
+    """The row of a key's whole text, of no project yet; None where it is no key's."""
+    match = _KEY.match(text)
+    if match is None:
+        return None
+    return StoredKey(
+        key_id=match[2],
+        kind=next(kind for kind in KEY_KINDS if kind == match[1]),
+        project="",
+        name="",
+        secret_sha256=_hashed(match[3]),
+        created_at_ns=now_ns,
+    )
+
+
 def rotated(row: StoredKey, *, secret_bytes: bytes, until_ns: int) -> tuple[str, StoredKey]:
     """A key's new text and its row; the secret it had opens until then."""
     assert len(secret_bytes) == 32
