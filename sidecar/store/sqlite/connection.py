@@ -16,6 +16,7 @@ from pathlib import Path
 from sidecar.errors import StoreUnavailable
 
 BUSY_TIMEOUT_MS = 10_000
+MEMORY = ":memory:"
 _LOG_BYTES_KEPT = 64 * 1024**2
 
 
@@ -37,13 +38,21 @@ def translating(path: Path | str) -> Iterator[None]:
 def open_database(
     path: Path | str, *, read_only: bool = False, page_bytes: int | None = None
 ) -> sqlite3.Connection:
-    """A connection in autocommit mode with WAL and full durability. ``:memory:`` is allowed.
+    """A connection in autocommit mode with WAL and full durability.
 
+    ``:memory:`` is a database of this connection alone, ``:memory:NAME`` one that all connections
+    of this process share, for as long as there is one.
     ``page_bytes`` is the page size of a database made anew; an existing one keeps its own.
     """
     with translating(path):
-        if path == ":memory:":
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        if str(path).startswith(MEMORY):
+            name = str(path).removeprefix(MEMORY)
+            connection = sqlite3.connect(
+                f"file:/{name}?vfs=memdb" if name else MEMORY,
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
         else:
             file = Path(path)
             if read_only and not file.exists():

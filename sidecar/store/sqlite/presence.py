@@ -13,6 +13,7 @@ A connection goes on happily in a file that was deleted: what it commits is gone
 from pathlib import Path
 
 from sidecar.errors import StoreUnavailable
+from sidecar.store.sqlite.connection import MEMORY
 
 _LOG_FILES = ("-wal", "-shm")
 _Identity = tuple[int, int]
@@ -22,7 +23,7 @@ class Presence:
     """The files of an open database; made right after it was opened. Calls come in turn."""
 
     def __init__(self, path: Path | str) -> None:
-        self._path = None if str(path) == ":memory:" else str(path)
+        self._path = None if str(path).startswith(MEMORY) else str(path)
         self._known = _identity(self._path) if self._path else None
         self._logs: dict[str, _Identity] = {}
 
