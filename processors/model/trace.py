@@ -8,6 +8,7 @@ Rules
 
 from msgspec import Struct
 
+from processors.model.detection import Detection
 from processors.model.evidence import Claim, Evidence, Outcome
 from processors.model.names import Completeness
 from processors.model.step import Step, Usage
@@ -43,4 +44,5 @@ class AgentTrace(Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     outcome: Outcome = Outcome()
+    detections: tuple[Detection, ...] = ()
     usage_total: Usage = Usage()
