@@ -18,6 +18,7 @@ from sidecar.cli.options import hush
 COMMANDS = {
     "serve": "Run the whole sidecar: receivers, pipeline, gateway, control.",
     "demo": "Run the closed loop on embedded defaults, then exit.",
+    "doctor": "Check everything a start needs; each fault with its remedy.",
     "trace": "Normalise, list, show and follow agent traces.",
     "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
     "gate": "Show and explain gate verdicts.",

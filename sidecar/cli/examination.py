@@ -1,0 +1,308 @@
+"""What ``sidecar doctor`` looks at: one function a thing, each with what it found and a remedy.
+
+Rules
+1. Nothing is changed and no request is sent: a store is read, a port is tried and let go, a target
+   is dialled and hung up on.
+2. ``wrong`` is what a start would fail on, or what could not work once started; ``warning`` is what
+   a careful operator would change. Each says what to do.
+3. A check that cannot be made because another failed says so by not being there.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import ssl
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from processors.model.principal import KeyKind, StoredKey
+from processors.value import duration_ns
+from sidecar import app, clock
+from sidecar.config import Config, Loaded
+from sidecar.egress.client import Egress
+from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused
+from sidecar.errors import SidecarError
+from sidecar.listen.address import split_address
+
+State = Literal["good", "warning", "wrong"]
+_DIAL_SECONDS = 3.0
+_SOON_NS = 7 * 24 * 3600 * 10**9
+_EARLIEST_NS = 1_704_067_200 * 10**9  # 2024-01-01: no sidecar is older
+_SKEW_NS = 5 * 60 * 10**9
+_TRIALS = 5
+_ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - looked at, not bound
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing looked at: ``name``, its state, what was found, and what to ``do`` about it."""
+
+    name: str
+    state: State
+    what: str
+    do: str = ""
+
+
+def good(name: str, what: str) -> Check:
+    """Nothing to do."""
+    return Check(name=name, state="good", what=what)
+
+
+def wrong(name: str, error: SidecarError) -> Check:
+    """A fault that names its own remedy."""
+    what = f"{error.what}, at {error.where}" if error.where else error.what
+    return Check(name=name, state="wrong", what=what, do=error.do)
+
+
+async def examine(loaded: Loaded) -> AsyncIterator[Check]:
+    """Every check behind a configuration that loads, in the order of a start."""
+    for check in (*_clock(), *_seal(loaded), *_store(loaded), *_ports(loaded.config)):
+        yield check
+    yield await _policy(loaded)
+    async for check in _targets(loaded):
+        yield check
+
+
+def _clock() -> Iterator[Check]:
+    now_ns = clock.now_ns()
+    shown = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(now_ns / 1e9))
+    if now_ns < _EARLIEST_NS:
+        yield Check(
+            name="clock",
+            state="wrong",
+            what=f"it is said to be {shown}: approvals, keys and retention would go by that",
+            do="Set the clock, and keep it by NTP.",
+        )
+    else:
+        yield good("clock", shown)
+
+
+def _seal(loaded: Loaded) -> Iterator[Check]:
+    try:
+        path = app.seal_key_path(loaded)
+        app.master_key(loaded)
+    except SidecarError as error:
+        yield wrong("seal key", error)
+        return
+    if path.stat().st_mode & 0o007:
+        yield Check(
+            name="seal key",
+            state="warning",
+            what=f"every user of this machine can read {path}",
+            do=f"chmod 0400 {path}",
+        )
+    else:
+        yield good("seal key", str(path))
+
+
+def _store(loaded: Loaded) -> Iterator[Check]:
+    folder = Path(loaded.store_folder)
+    yield _room(loaded, folder)
+    if not (folder / "ledger.db").exists() and not loaded.config.store.on_postgres:
+        yield good("store", f"{folder} is empty; the first start makes it")
+        return
+    try:
+        with app.open_keys(loaded) as keys:
+            stored = keys.list_keys()
+            master = app.master_key(loaded)
+            names = [project.name for project in loaded.config.projects]
+            app.check_keyring(app.keyring(keys, master), names, loaded)
+    except SidecarError as error:
+        yield wrong("store", error)
+        return
+    yield good("store", f"opens; {len(stored)} keys are stored")
+    yield from _keys(loaded, stored)
+
+
+def _room(loaded: Loaded, folder: Path) -> Check:
+    """Whether the data folder can be written and has the room the journal may take."""
+    there = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check(
+            name="data folder",
+            state="wrong",
+            what=f"{there} cannot be written by user {os.getuid()}",
+            do="Give the folder to the user the sidecar runs as, or name another in store.url.",
+        )
+    free, wanted = shutil.disk_usage(there).free, loaded.config.receive.journal.bytes_max
+    told = f"{folder}: {free // 2**20} MiB are free"
+    if free < wanted:
+        return Check(
+            name="data folder",
+            state="warning",
+            what=f"{told}, and the journal alone may take {wanted // 2**20} MiB",
+            do="Give it a larger disk, or lower receive.journal.bytes_max.",
+        )
+    return good("data folder", told)
+
+
+def _keys(loaded: Loaded, stored: list[StoredKey]) -> Iterator[Check]:
+    config, now_ns = loaded.config, clock.now_ns()
+    live = [
+        key
+        for key in stored
+        if key.revoked_at_ns is None and (key.expires_at_ns is None or key.expires_at_ns > now_ns)
+    ]
+    elsewhere = bool(config.identity.oidc or config.identity.mtls)
+    for project in config.projects:
+        for kind in _needed(config):
+            declared = any(
+                key.kind == kind and key.project == project.name for key in config.identity.keys
+            )
+            held = any(key.kind == kind and key.project == project.name for key in live)
+            if not (declared or held or elsewhere):
+                yield Check(
+                    name="keys",
+                    state="warning",
+                    what=f"project {project.name} has no {kind} key: nobody can act as one",
+                    do=f"sidecar key create --kind {kind} --project {project.name}",
+                )
+    for key in live:
+        if key.expires_at_ns is not None and key.expires_at_ns - now_ns < _SOON_NS:
+            yield Check(
+                name="keys",
+                state="warning",
+                what=f"key {key.key_id} ({key.kind} of {key.project}) expires within 7 days",
+                do="Create another and hand it out before then.",
+            )
+    if any(key.created_at_ns > now_ns + _SKEW_NS for key in stored):
+        yield Check(
+            name="clock",
+            state="wrong",
+            what="keys in the store were made later than it is now: the clock was set back",
+            do="Set the clock, and keep it by NTP.",
+        )
+
+
+def _needed(config: Config) -> tuple[KeyKind, ...]:
+    """The kinds of keys without which nothing happens here."""
+    held = any(tool.class_ == "irreversible" for tool in config.gateway.tools)
+    return ("agent", "approver") if held else ("agent",)
+
+
+def _ports(config: Config) -> Iterator[Check]:
+    running = _answers(config.metrics.listen)
+    for key, address in config.addresses():
+        if not address:
+            continue
+        host, port = split_address(address)
+        fault = _unbindable(host, port)
+        if fault is None:
+            yield good(key, f"{address} is free")
+        elif running:
+            yield good(key, f"{address} is held; a sidecar answers on {config.metrics.listen}")
+        else:
+            do = "Stop what uses the port, or configure another address."
+            yield Check(name=key, state="wrong", what=f"cannot listen on {address}: {fault}", do=do)
+
+
+def _unbindable(host: str, port: int) -> str | None:
+    """Why a socket cannot be bound there; None where it can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
+
+
+def _answers(address: str) -> bool:
+    """Whether a sidecar's health answers there."""
+    if not address or split_address(address)[1] == 0:
+        return False
+    host, port = split_address(address)
+    there = "127.0.0.1" if host in _ANYWHERE else host
+    url = f"http://{there}:{port}/healthz"
+    with suppress(OSError, ValueError), urllib.request.urlopen(url, timeout=3) as got:
+        return bool(got.read(16) == b"ok\n")
+    return False
+
+
+async def _policy(loaded: Loaded) -> Check:
+    try:
+        worker = app.policy_port(loaded.config.policy, loaded)
+        await worker.start()
+    except SidecarError as error:
+        return wrong("policy", error)
+    try:
+        started = clock.monotonic_ns()
+        for _ in range(_TRIALS):
+            await worker.decide({})
+        each_ms = (clock.monotonic_ns() - started) / _TRIALS / 1e6
+    finally:
+        await worker.stop()
+    told = f"bundle {worker.revision[:12]} decides in {each_ms:.1f} ms"
+    if each_ms * 1e6 > duration_ns(loaded.config.policy.deadline) / 2:
+        return Check(
+            name="policy",
+            state="warning",
+            what=f"{told}, more than half of policy.deadline ({loaded.config.policy.deadline})",
+            do="Give the machine more room, or the policy a longer deadline.",
+        )
+    return good("policy", told)
+
+
+async def _targets(loaded: Loaded) -> AsyncIterator[Check]:
+    config = loaded.config
+    own_ports = {split_address(address)[1] for _, address in config.addresses() if address}
+    targets: list[tuple[str, Target]] = [
+        *((f"upstream {each.name}", each.target) for each in config.gateway.upstreams),
+        *((f"exporter {each.title}", each.target) for each in config.export),
+        *((f"oidc {each.name}", each.target) for each in config.identity.oidc),
+    ]
+    egress = Egress(own_ports=own_ports - {0})
+    try:
+        for name, target in targets:
+            yield await _reached(egress, name, target)
+    finally:
+        await egress.close()
+
+
+async def _reached(egress: Egress, name: str, target: Target) -> Check:
+    try:
+        endpoint, addresses = await egress.vetted(target, deadline_ns=int(_DIAL_SECONDS * 1e9))
+    except LeadsBack as error:
+        do = "Name the service itself, not a listener of the sidecar."
+        return Check(name=name, state="wrong", what=str(error), do=do)
+    except TargetRefused as error:
+        do = "Correct the URL, or name the address range in allow_cidrs if it is meant."
+        return Check(name=name, state="wrong", what=str(error), do=do)
+    except TimeoutError:
+        do = "Check the name servers this machine asks."
+        return Check(
+            name=name, state="wrong", what=f"{target.name} does not resolve in time", do=do
+        )
+    for address in addresses:
+        fault = await _dialled(endpoint, address)
+        if fault is None:
+            return good(name, f"{endpoint.host} answers at {address}:{endpoint.port}")
+    what = f"{endpoint.host}:{endpoint.port} is not reached: {fault}"
+    do = "Start it, or correct its address; until then calls to it answer 502."
+    return Check(name=name, state="warning", what=what, do=do)
+
+
+async def _dialled(endpoint: Endpoint, address: str) -> str | None:
+    """Why a connection cannot be made; None where it can. Nothing is sent but a TLS hello."""
+    tls = ssl.create_default_context() if endpoint.scheme == "https" else None
+    name = endpoint.host if tls is not None else None
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(
+                address, endpoint.port, ssl=tls, server_hostname=name
+            )
+    except TimeoutError:
+        return f"no connection in {_DIAL_SECONDS:.0f} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return None
