@@ -14,6 +14,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from processors.model.detection import Detection, Exhibit
 from processors.model.evidence import Claim, Contradiction, Evidence, Outcome
 from processors.model.names import Capture
 from processors.model.trace import AgentTrace, Service, TraceWarning
@@ -23,7 +24,7 @@ from processors.redact.terms import Terms
 
 # Warnings whose detail is a step's id or a tool's name, or a sentence that names nothing.
 _NAMING_WARNINGS = frozenset({"args_mismatch", "clock_skew", "possible_duplicate_effect"})
-_FIXED_WARNINGS = frozenset({"late_after_expiry"})
+_FIXED_WARNINGS = frozenset({"late_after_expiry", "detection_bounded"})
 
 
 def redact(trace: AgentTrace, on: Terms | Capture, keep: Keeping | None = None) -> AgentTrace:
@@ -66,6 +67,7 @@ def redact_with(trace: AgentTrace, keep: Keeping) -> AgentTrace:
         claims=tuple(_claim(claim, keep) for claim in trace.claims),
         evidence=tuple(_evidence(item, keep) for item in trace.evidence),
         outcome=_outcome(trace.outcome, keep),
+        detections=tuple(_detection(item, keep) for item in trace.detections),
     )
 
 
@@ -105,4 +107,28 @@ def _evidence(item: Evidence, keep: Keeping) -> Evidence:
         subject=keep.name(item.subject) if item.subject else item.subject,
         detail=keep.code(item.detail) if item.detail else item.detail,
         data=keep.data(item.data),
+    )
+
+
+def _detection(item: Detection, keep: Keeping) -> Detection:
+    """Its sentence and remedy hold tool names only; exhibits hold content."""
+    sentence, remedy = item.sentence, item.remedy
+    for name in item.subjects:
+        kept = keep.name(name)
+        if kept != name:
+            sentence, remedy = sentence.replace(name, kept), remedy.replace(name, kept)
+    return replace(
+        item,
+        sentence=sentence,
+        remedy=remedy,
+        subjects=tuple(keep.name(name) for name in item.subjects),
+        evidence=tuple(_exhibit(one, keep) for one in item.evidence),
+    )
+
+
+def _exhibit(item: Exhibit, keep: Keeping) -> Exhibit:
+    return replace(
+        item,
+        field=keep.code(item.field) if item.field else item.field,
+        excerpt=keep.text(item.excerpt) if item.excerpt else item.excerpt,
     )

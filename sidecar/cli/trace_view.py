@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from processors.model.detection import Detection
 from processors.model.evidence import Claim, Evidence
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
@@ -48,7 +49,7 @@ def list_lines(summaries: Sequence[TraceSummary]) -> list[Line]:
 
 
 def trace_lines(trace: AgentTrace, *, every_step: bool) -> list[Line]:
-    """A whole trace: heading, outcome, tree of steps, claims, evidence, contradictions, answer."""
+    """A whole trace: heading, outcome, tree of steps, claims, evidence, what was found, answer."""
     answer = trace.final_output.split("\n") if trace.final_output else []
     trace = plained(trace)
     return [
@@ -61,6 +62,7 @@ def trace_lines(trace: AgentTrace, *, every_step: bool) -> list[Line]:
             (f"{item.code}: {item.detail}" for item in trace.outcome.contradictions),
             "red",
         ),
+        *_section("detections", map(_detection, trace.detections), "yellow"),
         *_section("warnings", (f"{item.code}: {item.detail}" for item in trace.warnings)),
         *_section("answer", answer),
     ]
@@ -179,6 +181,12 @@ def _evidence(item: Evidence) -> str:
     if item.detail:
         parts.append(_short(item.detail, _TEXT_MAX))
     return ", ".join(parts)
+
+
+def _detection(item: Detection) -> str:
+    told = f"{item.severity} {item.code}: {item.sentence}"
+    shown = next((one.excerpt for one in item.evidence if one.excerpt), None)
+    return f'{told} ("{_short(shown, _TEXT_MAX)}")' if shown else told
 
 
 def _section(name: str, items: Any, style: str = "") -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""The stages as one pure composition: build, attach receipts, plan probes, judge, redact.
+"""The stages as one pure composition: build, attach receipts, plan probes, judge, detect, redact.
 
 Rules
 1. The same parts, receipts and evidence give the same trace; the time is an argument.
@@ -22,6 +22,8 @@ from processors.model.trace import AgentTrace, TraceWarning
 from processors.redact.keeping import Keeping
 from processors.redact.rules import redact_with
 from processors.redact.terms import Terms
+from processors.verify.detect import detect
+from processors.verify.detect_settings import DEFAULTS, Settings
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.otlp.limits import LIMITS, Limits
@@ -49,7 +51,7 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
 class Rules(Struct, frozen=True, kw_only=True):
     """What the stages need to know beside telemetry: tool classes, and each project's rules.
 
-    ``limits`` are those of one span or log record.
+    ``limits`` are those of one span or log record; ``detect`` are the detectors' thresholds.
     """
 
     tools: Mapping[str, SideEffectClass]
@@ -57,6 +59,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     otherwise: ProjectRules
     keepers: Keepers = field(default_factory=Keepers)
     limits: Limits = LIMITS
+    detect: Settings = DEFAULTS
 
     def of(self, project: str) -> ProjectRules:
         """The rules of a project; one that is not listed has the defaults."""
@@ -145,6 +148,7 @@ def conclude(
 
 def _judged(trace: AgentTrace, rules: Rules, now_ns: int) -> AgentTrace:
     judged = judge(trace, tools=rules.tools, now_ns=now_ns)
+    judged = detect(judged, tools=rules.tools, settings=rules.detect)
     keep = rules.keep(trace.project)
     return judged if keep is None else redact_with(judged, keep)
 

@@ -23,6 +23,7 @@ from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.model.twin import Change, TwinEvent
 from processors.model.verdict import Score
+from processors.verify.detect import detect
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.evaluate.observed import Observed, WorldView
@@ -110,7 +111,7 @@ def whole_trace(of: Of, left: Left) -> AgentTrace:
     trace = attach(trace, [_placed(fact, trace) for fact in left.facts], of.ended_ns)
     observed = twin_evidence(left.events, trace, left.facts, of.tools)
     trace = structs.replace(trace, evidence=(*trace.evidence, *observed))
-    return judge(trace, tools=of.tools, now_ns=of.ended_ns)
+    return detect(judge(trace, tools=of.tools, now_ns=of.ended_ns), tools=of.tools)
 
 
 def twin_evidence(

@@ -20,6 +20,7 @@ from processors.model.step import Source, Step, StepError, Tool
 from processors.model.trace import AgentTrace
 from processors.model.twin import TwinEvent
 from processors.model.verdict import Score
+from processors.verify.detect import detect
 from processors.verify.outcome import judge
 from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import Conclusion, conclude, scores
@@ -65,6 +66,7 @@ def run_direct(
     recorded = tuple(_recorded(event) for event in events if event.kind != "fault_fired")
     evidence = (*recorded, *twin_evidence(events, trace, (), group.tools))
     trace = judge(structs.replace(trace, evidence=evidence), tools=group.tools, now_ns=2**62)
+    trace = detect(trace, tools=group.tools)
     observed = Observed(
         trace=trace,
         tools=group.tools,
