@@ -50,6 +50,8 @@ from sidecar.identity.declared import DeclaredKeys
 from sidecar.identity.driver import Authenticate, Identity
 from sidecar.identity.keys import KeyStore, mint, mint_dev
 from sidecar.listen.address import split_address
+from sidecar.listen.config import Tls
+from sidecar.listen.files import Certificate
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.client import DropWatch
 from sidecar.pipeline.driver import Ports as PipelinePorts
@@ -483,7 +485,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         )
         addresses = await _listen(
             stack,
-            config,
+            loaded,
             who,
             journal=journal,
             gateway=gateway,
@@ -505,7 +507,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
 
 async def _listen(
     stack: AsyncExitStack,
-    config: Config,
+    loaded: Loaded,
     who: Authenticate,
     *,
     journal: SqliteJournal,
@@ -515,12 +517,26 @@ async def _listen(
     ready: Readiness,
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
+    config, tls = loaded.config, partial(open_certificate, loaded)
     room = Admission(config.receive)
     stack.push_async_callback(room.stop)
-    metrics = MetricsServer(*split_address(config.metrics.listen or "127.0.0.1:0"))
+    metrics = MetricsServer(
+        *split_address(config.metrics.listen or "127.0.0.1:0"),
+        tls=tls("metrics.tls", config.metrics.tls),
+    )
+    grpc_tls = tls("receive.grpc_tls", config.receive.grpc_tls)
+    http_tls = tls("receive.http_tls", config.receive.http_tls)
     listeners: list[tuple[str, str, Any]] = [
-        ("receive.grpc", config.receive.grpc, GrpcReceiver(config.receive, journal, who, room)),
-        ("receive.http", config.receive.http, HttpReceiver(config.receive, journal, who, room)),
+        (
+            "receive.grpc",
+            config.receive.grpc,
+            GrpcReceiver(config.receive, journal, who, room, tls=grpc_tls),
+        ),
+        (
+            "receive.http",
+            config.receive.http,
+            HttpReceiver(config.receive, journal, who, room, tls=http_tls),
+        ),
         (
             "gateway.listen",
             config.gateway.listen,
@@ -529,13 +545,19 @@ async def _listen(
                 who,
                 listen=config.gateway.listen,
                 body_bytes_max=config.gateway.body_bytes_max,
+                tls=tls("gateway.tls", config.gateway.tls),
             ),
         ),
         (
             "control.listen",
             config.control.listen,
             ControlServer(
-                ledger, traces, who, approvals=config.approvals, listen=config.control.listen
+                ledger,
+                traces,
+                who,
+                approvals=config.approvals,
+                listen=config.control.listen,
+                tls=tls("control.tls", config.control.tls),
             ),
         ),
         ("metrics.listen", config.metrics.listen, metrics),
@@ -552,6 +574,28 @@ async def _listen(
         bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
     metrics.reasons = ready.reasons
     return bound
+
+
+def open_certificate(loaded: Loaded, key: str, tls: Tls) -> Certificate | None:
+    """The certificate of a listener; None where it speaks in clear. Raises SidecarError."""
+    if not tls.on:
+        return None
+
+    def path(file: str) -> str:
+        return str(loaded.path(file)) if file else ""
+
+    def tell(what: str, error: SidecarError | None) -> None:
+        say = log("listen").info if error is None else log("listen").error
+        say(what, listener=key, **({} if error is None else {"why": error}))
+
+    files = replace(
+        tls,
+        cert_file=path(tls.cert_file),
+        key_file=path(tls.key_file),
+        client_ca_file=path(tls.client_ca_file),
+    )
+    where = f"configuration key {key}"
+    return Certificate(files, where=where, now_s=lambda: clock.now_ns() / 1e9, tell=tell)
 
 
 def _prepare_export(loaded: Loaded) -> None:

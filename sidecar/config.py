@@ -40,6 +40,7 @@ from sidecar.identity.config import Config as Identity
 from sidecar.identity.config import Organisation, organisation_problems
 from sidecar.identity.projects import wrong_project_name
 from sidecar.listen.address import split_address
+from sidecar.listen.config import Tls
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
 from sidecar.probe.config import Probe
@@ -115,19 +116,26 @@ class Control(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where people and CI talk to the sidecar."""
 
     listen: str = "127.0.0.1:4320"
+    tls: Tls = Tls()
 
 
 class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Prometheus metrics and health; an empty address turns the listener off."""
 
     listen: str = "127.0.0.1:4322"
+    tls: Tls = Tls()
 
 
 class Client(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How commands reach a running sidecar: its control address and the caller's own key."""
+    """How commands reach a running sidecar: its control address and the caller's own key.
+
+    ``ca_file``: PEM of who signed the control listener's certificate, where the system does not
+    know it.
+    """
 
     url: str = "http://127.0.0.1:4320"
     key: str = ""
+    ca_file: str = ""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,6 +175,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if item.http.upstream and item.http.upstream not in self._upstream_names():
                 text = f"there is no upstream {item.http.upstream!r}"
                 found.append(Problem(f"probes.{index}.http.upstream", text))
+        for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):
+            found += _below(path, list(tls.problems()))
         for path, address in self.addresses():
             found += _address_problems(path, address)
         found += _below("export", [*export_problems(self.export), *self._loops()])

@@ -22,6 +22,7 @@ from processors.redact.leaves import masked
 from processors.redact.masker import Masker
 from sidecar.errors import SidecarError, named, told
 from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.files import Certificate
 from sidecar.listen.http import Listener, Manners
 
 REGISTRY = CollectorRegistry()
@@ -191,6 +192,7 @@ class MetricsServer:
         host: str,
         port: int,
         limits: ConnectionLimits = ConnectionLimits(connections_max=64),  # noqa: B008 - frozen
+        tls: Certificate | None = None,
     ) -> None:
         self._address = (host, port)
         self.reasons: Callable[[], Awaitable[list[str]]] = _starting
@@ -198,7 +200,7 @@ class MetricsServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._readiness)
-        manners = Manners(record=Faults("metrics").record, limits=limits)
+        manners = Manners(record=Faults("metrics").record, limits=limits, tls=tls)
         self._listener = Listener(app, host, port, manners)
 
     @property

@@ -7,6 +7,7 @@ Rules
 """
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from typing import Any, get_args
@@ -142,7 +143,9 @@ def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> A
         data=None if body is None else json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"},
     )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(loaded))
+    )
     try:
         with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
             return json.load(response)
@@ -154,6 +157,19 @@ def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> A
             f"the sidecar does not answer: {getattr(error, 'reason', error)}",
             where=client.url,
             do="Start it with sidecar serve, or correct client.url.",
+        ) from None
+
+
+def _tls(loaded: Loaded) -> ssl.SSLContext:
+    """How the control listener's certificate is verified. Raises SidecarError."""
+    file = loaded.config.client.ca_file
+    try:
+        return ssl.create_default_context(cafile=str(loaded.path(file)) if file else None)
+    except OSError as error:
+        raise SidecarError(
+            f"client.ca_file cannot be used: {error.strerror or error}",
+            where=str(loaded.path(file)),
+            do="Name a PEM file with the certificate of who signed the listener's.",
         ) from None
 
 

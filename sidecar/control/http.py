@@ -34,6 +34,7 @@ from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.files import Certificate
 from sidecar.listen.http import Listener, Manners
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import Ballot, CallQuery
@@ -73,6 +74,7 @@ class ControlServer:
         listen: str = "127.0.0.1:4320",
         now_ns: Callable[[], int] = clock.now_ns,
         limits: ConnectionLimits = ConnectionLimits(connections_max=128),  # noqa: B008 - frozen
+        tls: Certificate | None = None,
     ) -> None:
         self._ledger = ledger
         self._traces = traces
@@ -82,7 +84,7 @@ class ControlServer:
         self._now_ns = now_ns
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         app.add_routes(self._routes())
-        manners = Manners(record=Faults("control").record, limits=limits)
+        manners = Manners(record=Faults("control").record, limits=limits, tls=tls)
         self._listener = Listener(app, *self._address, manners)
 
     @property
@@ -135,7 +137,7 @@ class ControlServer:
         permission: Permission = "approvals.decide" if request.method == "POST" else "store.read"
         try:
             known = await self._authenticate(shown(request))
-            principal = acting_in(known, request.query.get("project"))
+            principal = acting_in(known, _project(request))
             require(principal, permission)
         except Unauthenticated as error:
             raise Refused(401, "unauthenticated", str(error)) from None
@@ -261,6 +263,14 @@ async def _ballot(request: web.Request) -> Vote:
     if not 0 < len(vote.reason.strip()) <= REASON_CHARS_MAX:
         raise Refused(400, "reason_required", f"a reason of 1 to {REASON_CHARS_MAX} characters")
     return vote
+
+
+def _project(request: web.Request) -> str | None:
+    """The project a caller of several names; None for its own."""
+    named = request.query.getall("project", [])
+    if len(named) > 1:
+        raise Refused(400, "project_repeated", "name one project")
+    return named[0] if named else None
 
 
 def _limit(request: web.Request) -> int:

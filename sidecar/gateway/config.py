@@ -11,6 +11,7 @@ from processors.model.names import SideEffectClass
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
+from sidecar.listen.config import Tls
 
 Mode = Literal["enforce", "observe", "twin"]
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
@@ -107,10 +108,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: tuple[Tool, ...] = ()
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
+    tls: Tls = Tls()
 
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
-        return [*self._upstream_problems(), *self._tool_problems()]
+        tls = [Problem(f"tls.{each.path}", each.text) for each in self.tls.problems()]
+        return [*self._upstream_problems(), *self._tool_problems(), *tls]
 
     def _upstream_problems(self) -> list[Problem]:
         found, seen = [], set()

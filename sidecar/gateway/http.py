@@ -28,6 +28,7 @@ from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, require
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits
+from sidecar.listen.files import Certificate
 from sidecar.listen.http import Listener, Manners
 from sidecar.telemetry import Faults, cannot_listen
 
@@ -61,12 +62,13 @@ class GatewayServer:
         listen: str = "127.0.0.1:4319",
         body_bytes_max: int = 1024**2,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
+        tls: Certificate | None = None,
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
         self._address = split_address(listen)
         self._body_bytes_max = body_bytes_max
-        manners = Manners(record=Faults("gateway").record, limits=limits)
+        manners = Manners(record=Faults("gateway").record, limits=limits, tls=tls)
         self._listener = Listener(self._handle, *self._address, manners)
 
     @property

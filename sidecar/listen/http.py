@@ -8,9 +8,12 @@ from waiting for ever.
 3. Every wait for a peer ends: head, body, pause between requests, taking the answer.
 4. Connections beyond ``connections_max`` are refused, and counted.
 5. A stop waits for requests that came whole; others are cut after ``stop_seconds``.
+6. A renewed certificate is shown to every connection from then on; the port is never closed for it.
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -21,6 +24,7 @@ from msgspec import Struct
 
 from sidecar.listen import fault
 from sidecar.listen.fault import ConnectionLimits, Fault, Record, Render
+from sidecar.listen.files import Certificate
 
 Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -35,11 +39,12 @@ class SlowBody(Exception):
 
 
 class Manners(Struct, frozen=True, kw_only=True):
-    """How a listener treats its peers: its limits, its answers, and who is told."""
+    """How a listener treats its peers: its limits, its answers, who is told, and TLS if any."""
 
     record: Record
     limits: ConnectionLimits = ConnectionLimits()
     render: Render = fault.problem
+    tls: Certificate | None = None
 
 
 class Listener:
@@ -53,12 +58,13 @@ class Listener:
         self._wanted_port = port
         self._manners = manners
         self._runner: web.BaseRunner | None = None
+        self._servers: list[asyncio.Server] = []
+        self._following: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
         """The bound port."""
-        assert self._runner is not None
-        port: int = self._runner.addresses[0][1]
+        port: int = self._servers[0].sockets[0].getsockname()[1]
         return port
 
     async def start(self) -> None:
@@ -66,17 +72,50 @@ class Listener:
         runner = self._made()
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._wanted_port, backlog=_BACKLOG).start()
+            self._servers = [await self._bound(runner, host=self._host, port=self._wanted_port)]
         except OSError:
             await runner.cleanup()
             raise
         self._runner = runner
+        if self._manners.tls is not None:
+            self._following = asyncio.create_task(self._follow(runner, self._manners.tls))
 
     async def stop(self) -> None:
         """Stop listening, wait for what came whole, cut the rest."""
+        following, self._following = self._following, None
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        for server in self._servers:
+            server.close()
+        self._servers = []
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+
+    async def _bound(self, runner: web.BaseRunner, **where: Any) -> asyncio.Server:
+        """A server at an address, or on a socket; with TLS a peer has to begin as it has a head."""
+        tls: dict[str, Any] = {}
+        if self._manners.tls is not None:
+            tls["ssl"] = self._manners.tls.context
+            tls["ssl_handshake_timeout"] = self._manners.limits.head_seconds
+        loop = asyncio.get_running_loop()
+        assert runner.server is not None, "it is set up"
+        return await loop.create_server(runner.server, backlog=_BACKLOG, **where, **tls)
+
+    async def _follow(self, runner: web.BaseRunner, certificate: Certificate) -> None:
+        """Serve with each new certificate, on the sockets there are."""
+        while True:
+            await asyncio.sleep(certificate.look_seconds)
+            if not await asyncio.to_thread(certificate.renewed):
+                continue
+            before, after = self._servers, []
+            for held in (each for server in before for each in server.sockets):
+                taken = socket.socket(fileno=os.dup(held.fileno()))
+                after.append(await self._bound(runner, sock=taken))
+            self._servers = after
+            for server in before:
+                server.close()
 
     def _made(self) -> web.BaseRunner:
         seconds = self._manners.limits.stop_seconds

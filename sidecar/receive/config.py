@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from sidecar.errors import Problem
+from sidecar.listen.config import Tls
 from sidecar.otlp.limits import Limits
 
 
@@ -23,6 +24,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     journal: Journal = Journal()
     request_bytes_max: int = 20 * 1024**2
     limits: Limits = Limits()
+    grpc_tls: Tls = Tls()
+    http_tls: Tls = Tls()
 
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``receive``."""
@@ -34,5 +37,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.limits.waiting_bytes_max < self.request_bytes_max:
             text = "must be at least receive.request_bytes_max, or no large request is ever taken"
             found.append(Problem("limits.waiting_bytes_max", text))
+        found += [
+            Problem(f"grpc_tls.{each.path}", each.text)
+            for each in self.grpc_tls.problems(grpc=True)
+        ]
+        found += [Problem(f"http_tls.{each.path}", each.text) for each in self.http_tls.problems()]
         found += [Problem(f"limits.{each.path}", each.text) for each in self.limits.problems()]
         return found

@@ -33,6 +33,8 @@ from sidecar import clock
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.grpc import shown
 from sidecar.identity.keys import Unauthenticated
+from sidecar.listen.files import Certificate
+from sidecar.listen.grpc import bind
 from sidecar.otlp import reply
 from sidecar.receive import admit
 from sidecar.receive.config import Config
@@ -73,7 +75,9 @@ class GrpcReceiver:
         sink: Sink,
         authenticate: Authenticate,
         admission: Admission | None = None,
+        tls: Certificate | None = None,
     ) -> None:
+        self._tls = tls
         self._config = config
         self._admission = admission or Admission(config)
         self._owns_admission = admission is None
@@ -114,7 +118,7 @@ class GrpcReceiver:
             _Reflection(names, self._authenticate), server
         )
         try:
-            self.port = server.add_insecure_port(self._config.grpc)
+            self.port = bind(server, self._config.grpc, self._tls)
         except RuntimeError as error:
             # gRPC tells of the cause in its own long words; the caller names address and key.
             raise OSError(errno.EADDRINUSE, "the address is taken or not ours") from error

@@ -16,6 +16,7 @@ from sidecar.identity.client import shown
 from sidecar.identity.driver import Authenticate
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits, Fault
+from sidecar.listen.files import Certificate
 from sidecar.listen.http import Listener, Manners, SlowBody
 from sidecar.otlp import reply
 from sidecar.receive import admit
@@ -48,7 +49,9 @@ class HttpReceiver:
         authenticate: Authenticate,
         admission: Admission | None = None,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
+        tls: Certificate | None = None,
     ) -> None:
+        self._tls = tls
         self._config = config
         self._limits = limits
         self._admission = admission or Admission(config)
@@ -61,7 +64,10 @@ class HttpReceiver:
     async def start(self) -> None:
         """Bind and listen. Raises OSError when the address cannot be had."""
         manners = Manners(
-            record=Faults("receive.http").record, limits=self._limits, render=_rendered
+            record=Faults("receive.http").record,
+            limits=self._limits,
+            render=_rendered,
+            tls=self._tls,
         )
         listener = Listener(self._answer, *split_address(self._config.http), manners)
         await listener.start()
