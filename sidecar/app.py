@@ -723,6 +723,7 @@ def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
             traces_ns=duration_ns(default.retention.traces),
         ),
         limits=config.receive.limits,
+        detect=config.detect,
         keepers=Keepers(key_of),
     )
 

@@ -43,6 +43,7 @@ from sidecar.listen.address import split_address
 from sidecar.listen.config import Tls
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
+from sidecar.pipeline.detection import Config as Detect
 from sidecar.probe.config import Probe
 from sidecar.receive.config import Config as Receive
 from sidecar.store.location import is_postgres, read_location
@@ -148,6 +149,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     identity: Identity = Identity()
     receive: Receive = Receive()
     assemble: Assemble = Assemble()
+    detect: Detect = Detect()
     gateway: Gateway = Gateway()
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
@@ -166,6 +168,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         found = [
             *_below("receive", self.receive.problems()),
             *_below("assemble", self.assemble.problems()),
+            *_below("detect", self.detect.problems()),
             *_below("gateway", self.gateway.problems()),
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),

@@ -76,6 +76,7 @@ def evidence(call: Call, step_id: str, now_ns: int) -> Evidence:
         "phase": receipt.phase,
         "status": receipt.status,
         "action": receipt.action_hash,
+        "approved": receipt.approval_id is not None,
     }
     if call.arguments is not None:
         data["arguments"] = call.arguments
