@@ -1,38 +1,28 @@
 """The outbox on the disk: a cursor for each exporter, bounded, sealed, nothing in it twice."""
 
 import asyncio
-import hashlib
-import sqlite3
 
 import pytest
+import trace_stores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processors.model.trace import AgentTrace
 from sidecar import clock
-from sidecar.store.envelope import Sealer
 from sidecar.store.outbox import Advance, Lane, Outgoing, Tally
-from sidecar.store.sqlite.outbox import SqliteExportProgress, SqliteOutbox, prepare_outbox
-from sidecar.store.sqlite.traces import SqliteOpenTraces, migrate_traces
 from sidecar.store.traces import CursorMove, Digests, Due, Intake, Part, Publication
 
 BIG = 1 << 30
 
 
-def sealers(project):
-    return Sealer(hashlib.sha256(project.encode()).digest(), clock.random_bytes)
-
-
 class Store:
-    """traces.db with its two sides: the pipeline's and the exporters'."""
+    """A trace store with its two sides: the pipeline's and the exporters'."""
 
-    def __init__(self, folder, *lanes):
-        self.path = folder / "traces.db"
-        migrate_traces(self.path)
-        self.forgotten = prepare_outbox(self.path, [Lane(name=n, bytes_max=b) for n, b in lanes])
-        self.opened = SqliteOpenTraces(self.path, sealers=sealers)
-        self.outbox = SqliteOutbox(self.path, sealers=sealers)
-        self.watch = SqliteExportProgress(self.path)
+    def __init__(self, kept, *lanes):
+        self.kept = kept
+        self.forgotten = kept.prepare_outbox([Lane(name=n, bytes_max=b) for n, b in lanes])
+        self.opened, self.outbox = kept.open_traces(), kept.outbox()
+        self.watch = kept.progress()
 
     def put(self, *items, step=None):
         """Items as they come with a step of the pipeline."""
@@ -48,28 +38,20 @@ class Store:
         return asyncio.run(self.outbox.advance(Advance(name=name, seq=seq, tallies=tallies)))
 
     def rows(self):
-        with sqlite3.connect(self.path) as connection:
-            return connection.execute("SELECT COUNT(*) FROM export_item").fetchone()[0]
+        return self.kept.rows("SELECT COUNT(*) FROM export_item")[0][0]
 
     def progress(self, name):
         return next(entry for entry in self.watch.progress() if entry.name == name)
 
     def close(self):
-        for part in (self.watch, self.outbox, self.opened):
-            part.close()
+        self.kept.close_parts()
 
 
-@pytest.fixture
-def make_store(tmp_path):
-    made = []
-
-    def make(*lanes):
-        made.append(Store(tmp_path, *lanes))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
+@pytest.fixture(params=trace_stores.BACKENDS)
+def make_store(request, tmp_path):
+    kept = trace_stores.made(request.param, tmp_path)
+    yield lambda *lanes: Store(kept, *lanes)
+    kept.close()
 
 
 def item(text="x", signal="traces", project="p", items=1, **more):
@@ -141,19 +123,24 @@ def test_an_item_larger_than_a_queue_is_given_up_alone(make_store):
     assert [each.payload for each in found] == [b"fits"]
 
 
-@settings(max_examples=25)
-@given(st.lists(st.integers(1, 2000), min_size=1, max_size=30), st.integers(1000, 6000))
+@pytest.mark.parametrize("backend", trace_stores.BACKENDS)
+@settings(max_examples=8)
+@given(
+    sizes=st.lists(st.integers(1, 2000), min_size=1, max_size=20),
+    bytes_max=st.integers(1000, 6000),
+)
 def test_waiting_bytes_never_exceed_what_is_configured_and_nothing_is_uncounted(
-    tmp_path_factory, sizes, bytes_max
+    tmp_path_factory, backend, sizes, bytes_max
 ):
-    store = Store(tmp_path_factory.mktemp("s"), ("a", bytes_max))
+    kept = trace_stores.made(backend, tmp_path_factory.mktemp("s"))
+    store = Store(kept, ("a", bytes_max))
     for size in sizes:
         store.put(noise(size))
         assert store.progress("a").waiting_bytes <= bytes_max
     left = len(store.seqs(store.outbox.position("a")))
     assert left + sum(tally.items for tally in store.progress("a").tallies) == len(sizes)
     assert store.rows() == left, "what is given up by the last exporter goes from the disk"
-    store.close()
+    kept.close()
 
 
 def test_a_new_exporter_starts_with_the_oldest_kept_and_a_removed_one_holds_up_nobody(make_store):
@@ -177,13 +164,11 @@ def test_with_the_last_exporter_removed_the_backlog_is_forgotten_and_said_so(mak
     assert (again.forgotten, again.rows()) == (2, 0)
 
 
-def test_nothing_readable_lies_on_the_disk_and_a_moved_row_does_not_open(make_store, tmp_path):
+def test_nothing_readable_is_kept_and_a_moved_row_does_not_open(make_store):
     store = make_store(("a", BIG))
     store.put(item("refund 4711 to alice@example.com"))
-    for file in tmp_path.iterdir():
-        assert b"alice" not in file.read_bytes()
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE export_item SET project = 'other'")
+    assert b"alice" not in store.kept.stored()
+    store.kept.rows("UPDATE export_item SET project = 'other'")
     (damaged,) = store.outbox.items_after(0, count_max=9, bytes_max=BIG)
     assert damaged.payload is None
 

@@ -1,20 +1,15 @@
 """What keeps a trace store within bounds: room in a trace, room for all, and age."""
 
 import asyncio
-import hashlib
-import sqlite3
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
+import trace_stores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from sidecar import clock
-from sidecar.store.envelope import Sealer
-from sidecar.store.sqlite.traces import SqliteOpenTraces
 from sidecar.store.traces import (
     Bounds,
     CursorMove,
@@ -32,16 +27,12 @@ FOREVER = 1 << 60
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
-def sealers(project):
-    return Sealer(hashlib.sha256(project.encode()).digest(), clock.random_bytes)
-
-
 class Store:
-    """A store of small bounds, in a folder."""
+    """A store of small bounds."""
 
-    def __init__(self, folder, **bounds):
-        self.path = folder / "traces.db"
-        self.store = SqliteOpenTraces(self.path, sealers=sealers, bounds=Bounds(**bounds))
+    def __init__(self, kept, **bounds):
+        self.kept = kept
+        self.store = kept.open_traces(bounds=Bounds(**bounds))
 
     def take(self, *parts, now_ns=100, **more):
         before = self.store.cursor("j")
@@ -72,37 +63,33 @@ class Store:
         return asyncio.run(self.store.prune(retention))
 
     def rows(self, query):
-        connection = sqlite3.connect(self.path)
-        found = connection.execute(query).fetchall()
-        connection.close()
-        return found
+        return self.kept.rows(query)
+
+    def dropped(self):
+        return self.rows("SELECT reason, items FROM dropped")
 
     def sums(self):
-        """What the triggers keep, and the same counted."""
-        kept = self.rows("SELECT bytes, traces FROM held") + self.rows(
-            "SELECT open_id, items, bytes FROM open_trace ORDER BY open_id"
-        )
+        """What is kept of sums, and the same counted."""
+        kept = self.rows(
+            "SELECT CAST(sum(bytes) AS INTEGER), CAST(sum(traces) AS INTEGER) FROM held"
+        ) + self.rows("SELECT open_id, items, bytes FROM open_trace ORDER BY open_id")
         counted = self.rows(
-            "SELECT (SELECT coalesce(sum(length(sealed)), 0) FROM part),"
+            "SELECT (SELECT CAST(coalesce(sum(length(sealed)), 0) AS INTEGER) FROM part),"
             " (SELECT count(*) FROM open_trace)"
         ) + self.rows(
-            "SELECT o.open_id, coalesce(sum(p.items), 0), coalesce(sum(p.bytes), 0)"
-            " FROM open_trace o LEFT JOIN part p USING (open_id) GROUP BY o.open_id ORDER BY 1"
+            "SELECT o.open_id, CAST(coalesce(sum(p.items), 0) AS INTEGER),"
+            " CAST(coalesce(sum(p.bytes), 0) AS INTEGER)"
+            " FROM open_trace o LEFT JOIN part p ON p.open_id = o.open_id"
+            " GROUP BY o.open_id ORDER BY 1"
         )
-        return kept, counted
+        return [(a or 0, b or 0, *rest) for a, b, *rest in kept], counted
 
 
-@pytest.fixture
-def make_store(tmp_path_factory):
-    made = []
-
-    def make(**bounds):
-        made.append(Store(tmp_path_factory.mktemp("store"), **bounds))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.store.close()
+@pytest.fixture(params=trace_stores.BACKENDS)
+def make_store(request, tmp_path):
+    kept = trace_stores.made(request.param, tmp_path)
+    yield lambda **bounds: Store(kept, **bounds)
+    kept.close()
 
 
 def trace(trace_id, project, payloads):
@@ -127,7 +114,7 @@ def test_a_trace_takes_so_many_items_and_what_is_more_is_counted(make_store):
     opened = {each.key: each for each in store.due()}
     assert (opened[A].lost, opened[B].lost) == (6, 0)
     assert [payload for _, payload in store.store.parts(opened[A])] == [b"p", b"q"]
-    assert store.rows("SELECT * FROM dropped") == [("trace_over_limit", 6)]
+    assert store.dropped() == [("trace_over_limit", 6)]
 
 
 @pytest.mark.requirement("REC-03")
@@ -186,7 +173,7 @@ def test_when_all_that_is_held_is_too_much_the_oldest_published_goes_first(make_
     store.take(part(C, noise, expires_ns=FOREVER + 2))
     assert store.expire() == 2
     assert store.rows("SELECT key FROM open_trace") == [(C,)]
-    assert store.rows("SELECT * FROM dropped") == [("content_over_limit", 2)]
+    assert store.dropped() == [("content_over_limit", 2)]
     assert store.expire() == 0
     assert store.store.get_trace(A) is not None  # only its telemetry went
 
@@ -282,15 +269,16 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
-@given(steps)
-def test_whatever_happens_the_sums_are_what_is_there(moves):
-    with TemporaryDirectory() as folder:
-        store = Store(Path(folder), trace_items_max=12, open_traces_max=3)
-        play(store, moves)
-        kept, counted = store.sums()
-        store.store.close()
-    assert kept == counted
+@pytest.mark.parametrize("backend", trace_stores.BACKENDS)
+@settings(max_examples=12)
+@given(moves=steps)
+def test_whatever_happens_the_sums_are_what_is_there(tmp_path_factory, backend, moves):
+    kept = trace_stores.made(backend, tmp_path_factory.mktemp("s"))
+    store = Store(kept, trace_items_max=12, open_traces_max=3)
+    play(store, moves)
+    sums, counted = store.sums()
+    kept.close()
+    assert sums == counted
 
 
 def play(store, moves):

@@ -1,21 +1,18 @@
 """What every trace store must keep: one transaction a step, revisions for changes only, sealing."""
 
 import asyncio
-import hashlib
-import sqlite3
 
 import pytest
-from hypothesis import given
+import trace_stores
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from processors.model.evidence import Contradiction, Evidence, Outcome
 from processors.model.step import Source, Step, Tool, Usage
 from processors.model.trace import AgentTrace, Service
-from sidecar import clock
 from sidecar.errors import SidecarError, StoreUnavailable
-from sidecar.store.envelope import Sealer
-from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
+from sidecar.store.sqlite.traces import SqliteTraces, migrate_traces
 from sidecar.store.traces import (
     CursorMove,
     CursorMoved,
@@ -33,15 +30,16 @@ FOREVER = 1 << 60
 TRACE = "a" * 32
 
 
-def sealers(project):
-    return Sealer(hashlib.sha256(project.encode()).digest(), clock.random_bytes)
+@pytest.fixture(params=trace_stores.BACKENDS)
+def kept(request, tmp_path):
+    made = trace_stores.made(request.param, tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def store(tmp_path):
-    made = SqliteOpenTraces(tmp_path / "traces.db", sealers=sealers)
-    yield made
-    made.close()
+def store(kept):
+    return kept.open_traces()
 
 
 def part(payload=b"p", key=TRACE, project="shop", kind="telemetry", expires_ns=FOREVER):
@@ -264,23 +262,19 @@ def test_tenants_do_not_meet_even_with_one_trace_id(store):
         store.get_trace(TRACE)
 
 
-def test_parts_are_sealed_and_bound_to_their_trace(store, tmp_path):
+def test_parts_are_sealed_and_bound_to_their_trace(kept, store):
     take(store, part(b"4111 1111"), part(b"other", key="b" * 32))
-    on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert b"4111" not in on_disk
-    with sqlite3.connect(tmp_path / "traces.db") as connection:
-        connection.execute("UPDATE part SET open_id = 3 - open_id")
-    connection.close()
+    stored = kept.stored()
+    assert TRACE.encode() in stored and b"4111" not in stored
+    kept.rows("UPDATE part SET open_id = 3 - open_id")
     with pytest.raises(Exception, match="do not open"):
         store.parts(due(store)[0])
 
 
-def test_what_could_not_be_taken_in_is_kept_sealed_with_its_reason(store, tmp_path):
+def test_what_could_not_be_taken_in_is_kept_sealed_with_its_reason(kept, store):
     bad = Quarantined(source="j", seq=1, project="shop", reason="torn", payload=b"raw 4111")
     take(store, quarantined=(bad,))
-    with sqlite3.connect(tmp_path / "traces.db") as connection:
-        rows = connection.execute("SELECT source, seq, reason, sealed FROM quarantine").fetchall()
-    connection.close()
+    rows = kept.rows("SELECT source, seq, reason, sealed FROM quarantine")
     assert rows[0][:3] == ("j", 1, "torn") and b"4111" not in rows[0][3]
 
 
@@ -314,13 +308,15 @@ moves = st.lists(
 )
 
 
-@given(moves)
+@pytest.mark.parametrize("backend", trace_stores.BACKENDS)
+@settings(max_examples=30)
+@given(script=moves)
 def test_however_steps_are_repeated_or_cut_each_part_is_in_once_and_nothing_is_left_over(
-    tmp_path_factory, script
+    tmp_path_factory, backend, script
 ):
     """Goal: crashes change nothing. Method: repeat intakes and publications, reopen in between."""
-    path = tmp_path_factory.mktemp("traces") / "traces.db"
-    store = SqliteOpenTraces(path, sealers=sealers)
+    kept = trace_stores.made(backend, tmp_path_factory.mktemp("traces"))
+    store = kept.open_traces()
     taken = {0: [], 1: [], 2: []}
     number = 0
     for action, lane in script:
@@ -338,8 +334,8 @@ def test_however_steps_are_repeated_or_cut_each_part_is_in_once_and_nothing_is_l
                 publish(store, opened, trace(*held, trace_id=opened.key))
                 assert publish(store, opened, trace(*held, trace_id=opened.key)) == 0
         else:
-            store.close()
-            store = SqliteOpenTraces(path, sealers=sealers)
+            kept.close_parts()
+            store = kept.open_traces()
     for opened in due(store):
         held = [step(payload.decode()) for _, payload in store.parts(opened)]
         publish(store, opened, trace(*held, trace_id=opened.key))
@@ -348,4 +344,4 @@ def test_however_steps_are_repeated_or_cut_each_part_is_in_once_and_nothing_is_l
         names = [item.name.encode() for item in published.steps] if published else []
         assert names == payloads
     assert due(store) == []
-    store.close()
+    kept.close()

@@ -1,10 +1,9 @@
 """Verdicts are kept once, found by id or its beginning, listed newest first, scoped by project."""
 
 import pytest
+import trace_stores
 
 from processors.model.verdict import Failure, Finding, Verdict
-from sidecar.store.sqlite.traces import migrate_traces
-from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.store.verdicts import VerdictQuery
 
 
@@ -26,12 +25,11 @@ def verdict(number, project="default", status="BLOCK"):
     )
 
 
-@pytest.fixture
-def store(tmp_path):
-    migrate_traces(tmp_path / "traces.db")
-    opened = SqliteVerdicts(tmp_path / "traces.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=trace_stores.BACKENDS)
+def store(request, tmp_path):
+    kept = trace_stores.made(request.param, tmp_path)
+    yield kept.verdicts()
+    kept.close()
 
 
 def test_a_verdict_comes_back_as_it_was_given(store):
@@ -60,6 +58,6 @@ def test_lists_are_newest_first_and_scoped(store):
 
 def test_a_verdict_is_never_overwritten(store):
     store.add_verdict(verdict(1))
-    with pytest.raises(Exception, match="UNIQUE"):
+    with pytest.raises(trace_stores.integrity_errors()):
         store.add_verdict(verdict(1, status="PASS"))
     assert store.get_verdict("0001abcd").status == "BLOCK"
