@@ -13,7 +13,8 @@ import hashlib
 import itertools
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator, Set
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -56,6 +57,7 @@ from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.client import DropWatch
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
+from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
 from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Life, Work, live
@@ -431,7 +433,10 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             elif not dev_keys:
                 dev_keys = _dev_keys(keys, project.name, master)
         keys.drop_retired_redaction_keys(clock.now_ns())
-        who = open_identity(loaded, keys)
+        own_ports: set[int] = set()
+        tokens = open_tokens(loaded, stack, own_ports)
+        await _start(stack, tokens)
+        who = open_identity(loaded, keys, tokens)
         journal = SqliteJournal(
             folder / "journal.db",
             sealers=ring,
@@ -444,7 +449,6 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         migrate_traces(folder / "traces.db")
         _prepare_export(loaded)
         traces = stack.enter_context(open_traces(loaded))
-        own_ports: set[int] = set()
         egress = Egress(own_ports=own_ports)
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
@@ -806,8 +810,8 @@ def _open_export(settings: bytes) -> Life:
     return Life(run=partial(export, lanes, outbox, dice), close=close)
 
 
-def open_identity(loaded: Loaded, keys: KeyStore) -> Authenticate:
-    """Who callers are, by keys and by what the configuration says of certificates."""
+def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens) -> Authenticate:
+    """Who callers are, by keys, by tokens, and by what is configured of certificates."""
     config = loaded.config
     return Identity(
         DeclaredKeys(_declared_keys(loaded), keys),
@@ -899,3 +903,26 @@ def _read_schema(loaded: Loaded, name: str) -> Any:
         ) from None
     except msgspec.DecodeError as error:
         raise SidecarError(f"a tool's schema is not JSON: {error}", where=str(path)) from None
+        tokens=tokens if config.identity.oidc else None,
+def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> OidcTokens:
+    """The identity providers, each asked through a way out of its own. Raises SidecarError."""
+    sources = []
+    for index, provider in enumerate(loaded.config.identity.oidc):
+        tls = None
+        if provider.ca_file:
+            path = loaded.path(provider.ca_file)
+            try:
+                tls = ssl.create_default_context(cafile=str(path))
+            except OSError as error:
+                raise SidecarError(
+                    f"the provider's ca_file cannot be used: {error.strerror or error}",
+                    where=f"{path}, configuration key identity.oidc.{index}.ca_file",
+                    do="Name a PEM file with the authority's certificate.",
+                ) from None
+        egress = Egress(own_ports=own_ports, tls=tls, response_bytes_max=ANSWER_BYTES_MAX)
+        stack.push_async_callback(egress.close)
+        sources.append((provider, KeySource(provider, egress, clock.monotonic_ns)))
+    organisations = {each.name: each.projects for each in loaded.config.organisations}
+    return OidcTokens(sources, clock.now_ns, organisations)
+
+

@@ -24,6 +24,7 @@ from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
+from sidecar.identity.http import ProviderUnavailable
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, require
 from sidecar.listen.address import split_address
@@ -136,6 +137,9 @@ class GatewayServer:
             raise Refused(401, "unauthenticated", str(error)) from None
         except Forbidden as error:
             raise Refused(403, "forbidden", str(error)) from None
+        except ProviderUnavailable:
+            said = "the identity provider cannot be asked now, so the call was not made"
+            raise Refused(503, "fail_closed", said) from None
         return principal
 
     async def _body(self, request: web.BaseRequest, headers: Headers) -> bytes:

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from sidecar.errors import StoreUnavailable
+from sidecar.identity.http import ProviderUnavailable
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden
 from sidecar.otlp.errors import TooMany, Undecodable
@@ -87,6 +88,9 @@ def refused(error: Exception) -> Refused | None:
             return Refused("too_many", str(error))
         case JournalFull():
             return Refused("full", str(error), error.retry_after_s)
+        case ProviderUnavailable():
+            said = "who you are cannot be told now: the identity provider cannot be asked"
+            return Refused("unavailable", said, UNAVAILABLE_RETRY_S)
         case StoreUnavailable():
             # The sender need not know where our disk is; the operator reads it in the log.
             return Refused("unavailable", "the store cannot take it now", UNAVAILABLE_RETRY_S)
