@@ -30,7 +30,9 @@ from processors.redact.terms import Terms
 
 REDACTED: Final = "[redacted]"
 _NAMES_MAX: Final = 50_000
-_SAFE_DATA = frozenset({"effect", "class", "phase", "status", "attempts", "http_status"})
+_SAFE_DATA = frozenset(
+    {"effect", "class", "phase", "status", "attempts", "http_status", "approved"}
+)
 Messages = tuple[Message, ...]
 
 

@@ -3,7 +3,8 @@
 Rules
 1. Pure: the same trace, registry and settings give the same detections, in the order of ``CODES``.
 2. A detector says nothing of what nobody captured, and nothing of an empty trace.
-3. Detections change no outcome; detecting again replaces what was detected before.
+3. Detections change no outcome; detecting again replaces what was detected before, save where the
+   telemetry it was seen in has expired.
 4. Bounded: at most 32 detections a code and 64 steps in each; what is left out is counted, and text
    too long to be read is said, as warnings of the trace.
 
@@ -33,6 +34,7 @@ STEPS_MAX: Final = 64
 _BOUNDED: Final = TraceWarning(
     code="detection_bounded", detail="some results are too long to be read whole by detectors"
 )
+_EXPIRED: Final = "late_after_expiry"
 _LEFT_OUT: Final = "detections_left_out"
 
 
@@ -54,6 +56,7 @@ def detect(
         counts[one.code] += 1
         if counts[one.code] <= DETECTIONS_MAX:
             kept.append(_numbered(one, len(kept) + 1))
+    kept += _inherited(trace, kept)
     warnings = list(_warnings(trace, counts, bounded))
     if not kept and not trace.detections and tuple(warnings) == trace.warnings:
         return trace
@@ -69,6 +72,18 @@ def _found(run: Run, settings: Settings) -> Iterator[Found]:
     yield from unapproved(run, settings.approvals)
     yield from out_of_order(run, settings.order)
     yield from idle_claims(run)
+
+
+def _inherited(trace: AgentTrace, kept: list[Detection]) -> list[Detection]:
+    """What was seen in telemetry that has expired since, numbered on."""
+    if not any(item.code == _EXPIRED for item in trace.warnings):
+        return []
+    known = {(item.code, item.steps) for item in kept}
+    old = [item for item in trace.detections if (item.code, item.steps) not in known]
+    return [
+        replace(item, detection_id=f"detection-{len(kept) + number}")
+        for number, item in enumerate(old, 1)
+    ]
 
 
 def _numbered(found: Found, number: int) -> Detection:

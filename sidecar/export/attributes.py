@@ -15,6 +15,7 @@ from typing import Any, Final
 from processors.model.names import (
     DECISION_EFFECT,
     DECISION_ID,
+    DETECTION_CODES,
     OUTCOME_STATUS,
     RECEIPT_ID,
     STEP_KIND,
@@ -37,9 +38,17 @@ _SUBTYPES: Final = {
 }
 
 
-def enriched(attributes: Attributes, step: Step, trace: AgentTrace) -> Attributes:
-    """A span's attributes with what its step and its trace say beside them."""
-    return {**dict(_genai(step, trace)), **attributes, **dict(_ours(step, trace))}
+def enriched(
+    attributes: Attributes, step: Step, trace: AgentTrace, detected: Sequence[str] = ()
+) -> Attributes:
+    """A span's attributes with what its step and its trace say beside them.
+
+    ``detected`` are the codes of the detections that name the step.
+    """
+    ours = dict(_ours(step, trace))
+    if detected:
+        ours[DETECTION_CODES] = list(detected)
+    return {**dict(_genai(step, trace)), **attributes, **ours}
 
 
 def _ours(step: Step, trace: AgentTrace) -> Iterator[tuple[str, Any]]:

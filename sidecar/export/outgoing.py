@@ -16,8 +16,11 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from processors.model.detection import SEVERITIES
 from processors.model.names import (
     CONTRADICTION_CODES,
+    DETECTION_CODES,
+    DETECTION_SEVERITY,
     OUTCOME_STATUS,
     PROJECT,
     TRACE_DIGEST,
@@ -47,6 +50,8 @@ _SCORES: Final[dict[OutcomeStatus, float]] = {
     "verified_failure": 0.0,
     "contradicted": 0.0,
 }
+Place = tuple[Step, AgentTrace, tuple[str, ...]]
+"""A span's step and trace, and the codes of the detections that name the step."""
 Item = TypeVar("Item", Span, LogRecord)
 
 
@@ -191,18 +196,24 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
-def _places(judged: Sequence[Judged]) -> dict[tuple[str, str], tuple[Step, AgentTrace]]:
-    """The step and trace of each span; the first source of a step is its own span."""
-    found: dict[tuple[str, str], tuple[Step, AgentTrace]] = {}
+def _places(judged: Sequence[Judged]) -> dict[tuple[str, str], Place]:
+    """The place of each span; the first source of a step is its own span."""
+    found: dict[tuple[str, str], Place] = {}
     for item in judged:
+        detected: dict[str, dict[str, None]] = {}
+        for one in item.trace.detections:
+            for step_id in one.steps:
+                detected.setdefault(step_id, {})[one.code] = None
         for step in item.trace.steps:
             for source in step.sources:
                 if source.kind == "span" and source.trace_id and source.span_id:
-                    found.setdefault((source.trace_id, source.span_id), (step, item.trace))
+                    codes = tuple(detected.get(step.step_id, ()))
+                    place = step, item.trace, codes
+                    found.setdefault((source.trace_id, source.span_id), place)
     return found
 
 
-def _with_step(span: Span, places: dict[tuple[str, str], tuple[Step, AgentTrace]]) -> Span:
+def _with_step(span: Span, places: dict[tuple[str, str], Place]) -> Span:
     place = places.get((span.trace_id, span.span_id))
     if place is None:
         return span
@@ -224,6 +235,11 @@ def _evaluation(judged: Judged, batch: Batch, marked: _Marked, now_ns: int) -> O
     if codes:
         attributes["gen_ai.evaluation.explanation"] = ", ".join(codes)
         attributes[CONTRADICTION_CODES] = codes
+    if trace.detections:
+        attributes[DETECTION_CODES] = list(dict.fromkeys(item.code for item in trace.detections))
+        attributes[DETECTION_SEVERITY] = max(
+            (item.severity for item in trace.detections), key=SEVERITIES.index
+        )
     if trace.conversation_id:
         attributes["gen_ai.conversation.id"] = trace.conversation_id
     trace_id, span_id = _root(trace)
