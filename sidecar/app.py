@@ -17,6 +17,8 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Set
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -31,8 +33,14 @@ from processors.redact.terms import Kind, RedactionKey
 from processors.value import duration_ns
 from sidecar import clock
 from sidecar.config import Config, Loaded, is_loopback, load
+from sidecar.control.changes import Bench
+from sidecar.control.documents import PolicyDocument, ProjectDocument, Version
 from sidecar.control.driver import CursorWatch, Readiness, answers, holds
+from sidecar.control.grpc import ControlGrpc
 from sidecar.control.http import ControlServer
+from sidecar.control.operations import API_VERSION
+from sidecar.control.reads import House, Views, tool_document
+from sidecar.control.worker import Desk
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import LeadsBack, Target, TargetRefused
 from sidecar.errors import Problem, SidecarError, StoreUnavailable
@@ -49,6 +57,7 @@ from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.identity.certificate import CertificateGrants
 from sidecar.identity.declared import DeclaredKeys
 from sidecar.identity.driver import Authenticate, Identity
+from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
 from sidecar.identity.keys import KeyStore, mint, mint_dev
 from sidecar.listen.address import split_address
 from sidecar.listen.config import Tls
@@ -57,7 +66,6 @@ from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.client import DropWatch
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
-from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
 from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Life, Work, live
@@ -86,6 +94,7 @@ from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.telemetry import MetricsServer, cannot_listen, log
 
 _VET_NS = 2 * 10**9
+DISTRIBUTION = "agenttwin-sidecar"
 
 
 def load_config(
@@ -487,14 +496,16 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
                 "policy": holds(lambda: policy.answering, "no engine is running"),
             }
         )
+        house = open_house(config, registry, policy.revision)
+        desk = open_desk(stack, loaded, who, ledger=ledger, ring=ring, house=house)
+        await _start(stack, desk)
         addresses = await _listen(
             stack,
             loaded,
             who,
             journal=journal,
             gateway=gateway,
-            ledger=ledger,
-            traces=traces,
+            desk=desk,
             ready=ready,
         )
         own_ports |= {split_address(address)[1] for address in addresses.values()}
@@ -516,8 +527,7 @@ async def _listen(
     *,
     journal: SqliteJournal,
     gateway: Gateway,
-    ledger: SqliteLedger,
-    traces: SqliteTraces,
+    desk: Desk,
     ready: Readiness,
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
@@ -556,12 +566,18 @@ async def _listen(
             "control.listen",
             config.control.listen,
             ControlServer(
-                ledger,
-                traces,
-                who,
-                approvals=config.approvals,
+                desk,
                 listen=config.control.listen,
                 tls=tls("control.tls", config.control.tls),
+            ),
+        ),
+        (
+            "control.grpc",
+            config.control.grpc,
+            ControlGrpc(
+                desk,
+                listen=config.control.grpc,
+                tls=tls("control.grpc_tls", config.control.grpc_tls),
             ),
         ),
         ("metrics.listen", config.metrics.listen, metrics),
@@ -578,6 +594,65 @@ async def _listen(
         bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
     metrics.reasons = ready.reasons
     return bound
+
+
+def open_desk(
+    stack: AsyncExitStack,
+    loaded: Loaded,
+    who: Authenticate,
+    *,
+    ledger: SqliteLedger,
+    ring: Keyring,
+    house: House,
+) -> Desk:
+    """What both wires of the control API ask, over connections of its own: nobody's list holds up
+    the gateway's."""
+    reader = SqliteLedgerReader(Path(loaded.store_folder) / "ledger.db", ring)
+    stack.callback(reader.close)
+    keys = stack.enter_context(open_keys(loaded))
+    views = Views(
+        ledger=reader,
+        traces=stack.enter_context(open_traces(loaded)),
+        published=stack.enter_context(open_published(loaded)),
+        verdicts=stack.enter_context(open_verdicts(loaded)),
+        keys=keys,
+        house=house,
+    )
+    bench = Bench(keys=keys, random=clock.random_bytes)
+    return Desk(views, bench, ledger, who, approvals=loaded.config.approvals)
+
+
+def open_house(config: Config, registry: Registry, revision: str) -> House:
+    """What the control API tells of the sidecar itself."""
+    mode, rules = config.gateway.mode, config.approvals
+    shown = {
+        project.name: ProjectDocument(
+            name=project.name,
+            role="",
+            capture=project.content.capture,
+            traces_retention=project.retention.traces,
+            content_retention=project.retention.content,
+        )
+        for project in (config.project(""), *config.projects)
+    }
+    try:
+        version = distribution_version(DISTRIBUTION)
+    except PackageNotFoundError:  # run from a folder that was never installed
+        version = "unknown"
+    return House(
+        version=Version(name=DISTRIBUTION, version=version, api=API_VERSION),
+        policy=PolicyDocument(
+            engine=config.policy.engine,
+            revision=revision,
+            mode=mode,
+            approvers=rules.approvers,
+            approvals_expire=rules.expires,
+            distinct_from=rules.distinct_from,
+        ),
+        tools=tuple(tool_document(registry.tools[name], mode) for name in sorted(registry.tools)),
+        projects=shown,
+        project=shown[""],
+    )
 
 
 def open_certificate(loaded: Loaded, key: str, tls: Tls) -> Certificate | None:
@@ -818,7 +893,30 @@ def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens) -> Authent
         clock.now_ns,
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
+        tokens=tokens if config.identity.oidc else None,
     )
+
+
+def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> OidcTokens:
+    """The identity providers, each asked through a way out of its own. Raises SidecarError."""
+    sources = []
+    for index, provider in enumerate(loaded.config.identity.oidc):
+        tls = None
+        if provider.ca_file:
+            path = loaded.path(provider.ca_file)
+            try:
+                tls = ssl.create_default_context(cafile=str(path))
+            except OSError as error:
+                raise SidecarError(
+                    f"the provider's ca_file cannot be used: {error.strerror or error}",
+                    where=f"{path}, configuration key identity.oidc.{index}.ca_file",
+                    do="Name a PEM file with the authority's certificate.",
+                ) from None
+        egress = Egress(own_ports=own_ports, tls=tls, response_bytes_max=ANSWER_BYTES_MAX)
+        stack.push_async_callback(egress.close)
+        sources.append((provider, KeySource(provider, egress, clock.monotonic_ns)))
+    organisations = {each.name: each.projects for each in loaded.config.organisations}
+    return OidcTokens(sources, clock.now_ns, organisations)
 
 
 def _declared_keys(loaded: Loaded) -> dict[str, StoredKey]:
@@ -903,26 +1001,3 @@ def _read_schema(loaded: Loaded, name: str) -> Any:
         ) from None
     except msgspec.DecodeError as error:
         raise SidecarError(f"a tool's schema is not JSON: {error}", where=str(path)) from None
-        tokens=tokens if config.identity.oidc else None,
-def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> OidcTokens:
-    """The identity providers, each asked through a way out of its own. Raises SidecarError."""
-    sources = []
-    for index, provider in enumerate(loaded.config.identity.oidc):
-        tls = None
-        if provider.ca_file:
-            path = loaded.path(provider.ca_file)
-            try:
-                tls = ssl.create_default_context(cafile=str(path))
-            except OSError as error:
-                raise SidecarError(
-                    f"the provider's ca_file cannot be used: {error.strerror or error}",
-                    where=f"{path}, configuration key identity.oidc.{index}.ca_file",
-                    do="Name a PEM file with the authority's certificate.",
-                ) from None
-        egress = Egress(own_ports=own_ports, tls=tls, response_bytes_max=ANSWER_BYTES_MAX)
-        stack.push_async_callback(egress.close)
-        sources.append((provider, KeySource(provider, egress, clock.monotonic_ns)))
-    organisations = {each.name: each.projects for each in loaded.config.organisations}
-    return OidcTokens(sources, clock.now_ns, organisations)
-
-

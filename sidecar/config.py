@@ -53,6 +53,7 @@ _SQLITE = "sqlite:///"
 ENVIRONMENT_PREFIX = "SIDECAR_"
 # Parts that others refer to: while they have not their shape, references cannot be judged.
 _REFERRED = frozenset({"gateway", "receive", "control", "metrics"})
+_MAY_BE_OFF = frozenset({"receive.grpc", "receive.http", "control.grpc", "metrics.listen"})
 # Set by us for agents (interfaces.md); not configuration, and harmless when inherited.
 ENVIRONMENT_KNOWN = frozenset({"SIDECAR_GATEWAY_URL", "SIDECAR_AGENT_KEY"})
 
@@ -114,10 +115,13 @@ class Project(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Control(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where people and CI talk to the sidecar."""
+    """Where people and CI talk to the sidecar: by HTTP, and by gRPC where ``grpc`` is no empty
+    address."""
 
     listen: str = "127.0.0.1:4320"
     tls: Tls = Tls()
+    grpc: str = "127.0.0.1:4321"
+    grpc_tls: Tls = Tls()
 
 
 class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -180,6 +184,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(Problem(f"probes.{index}.http.upstream", text))
         for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):
             found += _below(path, list(tls.problems()))
+        found += _below("control.grpc_tls", list(self.control.grpc_tls.problems(grpc=True)))
         for path, address in self.addresses():
             found += _address_problems(path, address)
         found += _below("export", [*export_problems(self.export), *self._loops()])
@@ -246,6 +251,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         yield "receive.http", self.receive.http
         yield "gateway.listen", self.gateway.listen
         yield "control.listen", self.control.listen
+        yield "control.grpc", self.control.grpc
         yield "metrics.listen", self.metrics.listen
 
 
@@ -394,7 +400,7 @@ def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
 
 
 def _address_problems(path: str, address: str) -> list[Problem]:
-    if not address and path in ("receive.grpc", "receive.http", "metrics.listen"):
+    if not address and path in _MAY_BE_OFF:
         return []
     try:
         split_address(address)

@@ -48,7 +48,7 @@ probes:
 export:
   - otlp: {endpoint: "%(downstream)s", protocol: http, allow_cidrs: ["127.0.0.1/32"]}
 policy: {deadline: 5s}
-control: {listen: "127.0.0.1:0"}
+control: {listen: "127.0.0.1:0", grpc: "127.0.0.1:0"}
 metrics: {listen: "127.0.0.1:0"}
 """
 SCHEMA = {

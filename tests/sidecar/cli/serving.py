@@ -13,7 +13,7 @@ receive: {grpc: "127.0.0.1:0", http: "127.0.0.1:0"}
 assemble: {idle: 200ms}
 gateway:
   listen: "127.0.0.1:0"
-control: {listen: "127.0.0.1:0"}
+control: {listen: "127.0.0.1:0", grpc: "127.0.0.1:0"}
 metrics: {listen: "127.0.0.1:0"}
 """
 

@@ -17,7 +17,7 @@ gateway:
   listen: "127.0.0.1:{gateway}"
   upstreams: [{{name: shop, url: "{shop}", allow_cidrs: ["127.0.0.1/32"]}}]
   tools: [{{name: refund, upstream: shop, match: {{method: POST, path: /refunds}}}}]
-control: {{listen: "127.0.0.1:0"}}
+control: {{listen: "127.0.0.1:0", grpc: "127.0.0.1:0"}}
 metrics: {{listen: "127.0.0.1:0"}}
 """
 

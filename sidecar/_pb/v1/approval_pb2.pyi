@@ -1,0 +1,117 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ListApprovalsRequest(_message.Message):
+    __slots__ = ("project", "status", "limit", "cursor", "wait")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    status: str
+    limit: int
+    cursor: str
+    wait: int
+    def __init__(self, project: _Optional[str] = ..., status: _Optional[str] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ..., wait: _Optional[int] = ...) -> None: ...
+
+class ApprovalPage(_message.Message):
+    __slots__ = ("approvals", "next_cursor")
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    approvals: _containers.RepeatedCompositeFieldContainer[Approval]
+    next_cursor: str
+    def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class Approval(_message.Message):
+    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest")
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ACTION_HASH_FIELD_NUMBER: _ClassVar[int]
+    KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    POLICY_REVISION_FIELD_NUMBER: _ClassVar[int]
+    TOOL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    APPROVERS_MIN_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_BY_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    approval_id: str
+    project: str
+    requester: str
+    tool: str
+    action_hash: str
+    key_hash: str
+    policy_revision: str
+    tool_digest: str
+    status: str
+    summary: str
+    requested_at_ns: int
+    expires_at_ns: int
+    approvers_min: int
+    decision_id: str
+    trace_id: str
+    votes: _containers.RepeatedCompositeFieldContainer[Vote]
+    consumed_by: str
+    requester_name: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    shown_digest: str
+    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class Vote(_message.Message):
+    __slots__ = ("voter", "decision", "reason", "voted_at_ns", "shown_digest")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VOTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    decision: str
+    reason: str
+    voted_at_ns: int
+    shown_digest: str
+    def __init__(self, voter: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., voted_at_ns: _Optional[int] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class GetApprovalRequest(_message.Message):
+    __slots__ = ("project", "approval_id", "wait")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    approval_id: str
+    wait: int
+    def __init__(self, project: _Optional[str] = ..., approval_id: _Optional[str] = ..., wait: _Optional[int] = ...) -> None: ...
+
+class WatchApprovalsRequest(_message.Message):
+    __slots__ = ("project", "status")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    status: str
+    def __init__(self, project: _Optional[str] = ..., status: _Optional[str] = ...) -> None: ...
+
+class VoteRequest(_message.Message):
+    __slots__ = ("project", "approval_id", "reason", "shown_digest")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    approval_id: str
+    reason: str
+    shown_digest: str
+    def __init__(self, project: _Optional[str] = ..., approval_id: _Optional[str] = ..., reason: _Optional[str] = ..., shown_digest: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,180 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ListCallsRequest(_message.Message):
+    __slots__ = ("project", "tool", "trace", "state", "limit", "cursor")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    tool: str
+    trace: str
+    state: str
+    limit: int
+    cursor: str
+    def __init__(self, project: _Optional[str] = ..., tool: _Optional[str] = ..., trace: _Optional[str] = ..., state: _Optional[str] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class CallPage(_message.Message):
+    __slots__ = ("calls", "next_cursor")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[Call]
+    next_cursor: str
+    def __init__(self, calls: _Optional[_Iterable[_Union[Call, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class Call(_message.Message):
+    __slots__ = ("call_id", "project", "principal", "tool", "phase", "status", "effect", "decision_effect", "code", "approval_id", "trace_id", "started_at_ns", "finished_at_ns", "state")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_EFFECT_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    project: str
+    principal: str
+    tool: str
+    phase: str
+    status: int
+    effect: str
+    decision_effect: str
+    code: str
+    approval_id: str
+    trace_id: str
+    started_at_ns: int
+    finished_at_ns: int
+    state: str
+    def __init__(self, call_id: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., tool: _Optional[str] = ..., phase: _Optional[str] = ..., status: _Optional[int] = ..., effect: _Optional[str] = ..., decision_effect: _Optional[str] = ..., code: _Optional[str] = ..., approval_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., started_at_ns: _Optional[int] = ..., finished_at_ns: _Optional[int] = ..., state: _Optional[str] = ..., **kwargs) -> None: ...
+
+class GetCallRequest(_message.Message):
+    __slots__ = ("project", "call_id")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    call_id: str
+    def __init__(self, project: _Optional[str] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class CallDetail(_message.Message):
+    __slots__ = ("call_id", "project", "principal", "tool", "phase", "status", "effect", "decision_effect", "code", "approval_id", "trace_id", "started_at_ns", "finished_at_ns", "state", "receipts")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_EFFECT_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    project: str
+    principal: str
+    tool: str
+    phase: str
+    status: int
+    effect: str
+    decision_effect: str
+    code: str
+    approval_id: str
+    trace_id: str
+    started_at_ns: int
+    finished_at_ns: int
+    state: str
+    receipts: _containers.RepeatedCompositeFieldContainer[ReceiptDocument]
+    def __init__(self, call_id: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., tool: _Optional[str] = ..., phase: _Optional[str] = ..., status: _Optional[int] = ..., effect: _Optional[str] = ..., decision_effect: _Optional[str] = ..., code: _Optional[str] = ..., approval_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., started_at_ns: _Optional[int] = ..., finished_at_ns: _Optional[int] = ..., state: _Optional[str] = ..., receipts: _Optional[_Iterable[_Union[ReceiptDocument, _Mapping]]] = ..., **kwargs) -> None: ...
+
+class ReceiptDocument(_message.Message):
+    __slots__ = ("receipt_id", "call_id", "phase", "project", "principal", "principal_kind", "tool", "action_hash", "decision_id", "decision_effect", "reasons", "policy_revision", "effect", "status", "started_at_ns", "finished_at_ns", "upstream", "upstream_status", "approval_id", "key_hash", "attempt", "request_digest", "response_digest", "trace_id", "span_id", "episode", "enforcement", "code", "kid", "signature")
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_KIND_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_HASH_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    DECISION_EFFECT_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_REVISION_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_STATUS_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
+    SPAN_ID_FIELD_NUMBER: _ClassVar[int]
+    EPISODE_FIELD_NUMBER: _ClassVar[int]
+    ENFORCEMENT_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    KID_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    receipt_id: str
+    call_id: str
+    phase: str
+    project: str
+    principal: str
+    principal_kind: str
+    tool: str
+    action_hash: str
+    decision_id: str
+    decision_effect: str
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    policy_revision: str
+    effect: str
+    status: int
+    started_at_ns: str
+    finished_at_ns: str
+    upstream: str
+    upstream_status: int
+    approval_id: str
+    key_hash: str
+    attempt: int
+    request_digest: str
+    response_digest: str
+    trace_id: str
+    span_id: str
+    episode: str
+    enforcement: str
+    code: str
+    kid: str
+    signature: str
+    def __init__(self, receipt_id: _Optional[str] = ..., call_id: _Optional[str] = ..., phase: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., principal_kind: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., decision_id: _Optional[str] = ..., decision_effect: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., policy_revision: _Optional[str] = ..., effect: _Optional[str] = ..., status: _Optional[int] = ..., started_at_ns: _Optional[str] = ..., finished_at_ns: _Optional[str] = ..., upstream: _Optional[str] = ..., upstream_status: _Optional[int] = ..., approval_id: _Optional[str] = ..., key_hash: _Optional[str] = ..., attempt: _Optional[int] = ..., request_digest: _Optional[str] = ..., response_digest: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., episode: _Optional[str] = ..., enforcement: _Optional[str] = ..., code: _Optional[str] = ..., kid: _Optional[str] = ..., signature: _Optional[str] = ..., **kwargs) -> None: ...
+
+class GetReceiptRequest(_message.Message):
+    __slots__ = ("project", "receipt_id")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    receipt_id: str
+    def __init__(self, project: _Optional[str] = ..., receipt_id: _Optional[str] = ...) -> None: ...

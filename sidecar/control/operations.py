@@ -1,0 +1,367 @@
+"""The control API as a table: router, OpenAPI document, gRPC services and permissions all read it.
+
+Rules
+1. What is not in this table is not served, on either wire.
+2. ``asks`` and ``gives`` are the whole of an operation's description: what they do not name is
+   refused on the way in and cannot be told on the way out.
+3. Every operation acts in one project, which the credential decides.
+"""
+
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from processors.model.call import Approval
+from processors.model.trace import AgentTrace
+from processors.model.verdict import Verdict
+from sidecar.control import documents, requests
+from sidecar.identity.roles import Permission
+from sidecar.store.traces import TraceSummary
+
+Service = Literal[
+    "TraceService",
+    "CallService",
+    "ApprovalService",
+    "VerdictService",
+    "AuditService",
+    "KeyService",
+    "SidecarService",
+]
+SERVICES: dict[Service, str] = {
+    "TraceService": "What agents did: published traces and their revisions.",
+    "CallService": "Tool calls that went through the gateway, and their receipts.",
+    "ApprovalService": "Requests that wait for a person's decision.",
+    "VerdictService": "What the gate concluded about releases.",
+    "AuditService": "The hash-chained log of everything the gateway did.",
+    "KeyService": "API keys of a project.",
+    "SidecarService": "The sidecar itself: who is calling, what is registered, what decides.",
+}
+_PARAMETER = re.compile(r"\{([a-z_]+)\}")
+ROOT = "/v1"
+API_VERSION = "1.0.0"
+DOCUMENT_PATH = f"{ROOT}/openapi.json"
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One thing that can be asked. ``method`` is None for what only gRPC can say; ``permission``
+    is None where being somebody is enough; ``stream``: ``gives`` is one item of many."""
+
+    name: str
+    service: Service
+    summary: str
+    asks: type[requests.Request]
+    gives: type[Struct]
+    path: str = ""
+    method: Literal["GET", "POST"] | None = "GET"
+    permission: Permission | None = "store.read"
+    status: int = 200
+    stream: bool = False
+    errors: tuple[int, ...] = ()
+
+    @property
+    def rpc(self) -> str:
+        """The name of the gRPC method."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def operation_id(self) -> str:
+        """The name in the OpenAPI document."""
+        return self.rpc[0].lower() + self.rpc[1:]
+
+    @property
+    def in_path(self) -> tuple[str, ...]:
+        """Fields that are taken from the path."""
+        return tuple(_PARAMETER.findall(self.path))
+
+    @property
+    def in_query(self) -> tuple[str, ...]:
+        """Fields that are taken from the query."""
+        names = self.fields if self.method == "GET" else ("project",)
+        return tuple(name for name in names if name not in self.in_path)
+
+    @property
+    def in_body(self) -> tuple[str, ...]:
+        """Fields that are taken from the body."""
+        taken = (*self.in_path, *self.in_query)
+        return tuple(name for name in self.fields if name not in taken)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All fields of ``asks``, ``project`` last."""
+        names = [each.encode_name for each in msgspec.structs.fields(self.asks)]
+        return tuple(sorted(names, key="project".__eq__))
+
+    @property
+    def waits(self) -> bool:
+        """Whether the request may be held until the answer changes."""
+        return "wait" in self.fields
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="list_traces",
+        service="TraceService",
+        path="/v1/traces",
+        summary="List published traces, the newest start first.",
+        asks=requests.ListTracesRequest,
+        gives=documents.TracePage,
+    ),
+    Operation(
+        name="get_trace",
+        service="TraceService",
+        path="/v1/traces/{trace_id}",
+        summary="Get one normalised trace (docs/specs/trace.md).",
+        asks=requests.GetTraceRequest,
+        gives=AgentTrace,
+        errors=(404,),
+    ),
+    Operation(
+        name="list_steps",
+        service="TraceService",
+        path="/v1/traces/{trace_id}/steps",
+        summary="List the steps of a trace, in its order.",
+        asks=requests.ListStepsRequest,
+        gives=documents.StepPage,
+        errors=(404,),
+    ),
+    Operation(
+        name="list_revisions",
+        service="TraceService",
+        path="/v1/traces/{trace_id}/revisions",
+        summary="List the revisions of a trace, oldest first.",
+        asks=requests.ListRevisionsRequest,
+        gives=documents.RevisionList,
+        errors=(404,),
+    ),
+    Operation(
+        name="list_publications",
+        service="TraceService",
+        path="/v1/publications",
+        summary="List revisions in the order in which they were published.",
+        asks=requests.ListPublicationsRequest,
+        gives=documents.Publications,
+    ),
+    Operation(
+        name="tail_traces",
+        service="TraceService",
+        method=None,
+        summary="Follow revisions as they are published.",
+        asks=requests.TailTracesRequest,
+        gives=TraceSummary,
+        stream=True,
+    ),
+    Operation(
+        name="list_calls",
+        service="CallService",
+        path="/v1/calls",
+        summary="List tool calls, newest first.",
+        asks=requests.ListCallsRequest,
+        gives=documents.CallPage,
+    ),
+    Operation(
+        name="get_call",
+        service="CallService",
+        path="/v1/calls/{call_id}",
+        summary="Get one call with its receipts.",
+        asks=requests.GetCallRequest,
+        gives=documents.CallDetail,
+        errors=(404,),
+    ),
+    Operation(
+        name="get_receipt",
+        service="CallService",
+        path="/v1/receipts/{receipt_id}",
+        summary="Get one signed receipt.",
+        asks=requests.GetReceiptRequest,
+        gives=documents.ReceiptDocument,
+        errors=(404,),
+    ),
+    Operation(
+        name="list_approvals",
+        service="ApprovalService",
+        path="/v1/approvals",
+        summary="List requests for approval, newest first.",
+        asks=requests.ListApprovalsRequest,
+        gives=documents.ApprovalPage,
+    ),
+    Operation(
+        name="get_approval",
+        service="ApprovalService",
+        path="/v1/approvals/{approval_id}",
+        summary="Get one request for approval with its votes.",
+        asks=requests.GetApprovalRequest,
+        gives=Approval,
+        errors=(404,),
+    ),
+    Operation(
+        name="watch_approvals",
+        service="ApprovalService",
+        method=None,
+        summary="Tell the requests there are, then each that comes or changes.",
+        asks=requests.WatchApprovalsRequest,
+        gives=Approval,
+        stream=True,
+    ),
+    Operation(
+        name="approve",
+        service="ApprovalService",
+        method="POST",
+        path="/v1/approvals/{approval_id}/approve",
+        summary="Approve a request, with a reason.",
+        asks=requests.VoteRequest,
+        gives=Approval,
+        permission="approvals.decide",
+        errors=(404, 409),
+    ),
+    Operation(
+        name="deny",
+        service="ApprovalService",
+        method="POST",
+        path="/v1/approvals/{approval_id}/deny",
+        summary="Deny a request, with a reason; one denial ends it.",
+        asks=requests.VoteRequest,
+        gives=Approval,
+        permission="approvals.decide",
+        errors=(404, 409),
+    ),
+    Operation(
+        name="list_verdicts",
+        service="VerdictService",
+        path="/v1/verdicts",
+        summary="List verdicts of the gate, newest first.",
+        asks=requests.ListVerdictsRequest,
+        gives=documents.VerdictPage,
+    ),
+    Operation(
+        name="get_verdict",
+        service="VerdictService",
+        path="/v1/verdicts/{verdict_id}",
+        summary="Get one verdict with its findings (docs/specs/gate.md).",
+        asks=requests.GetVerdictRequest,
+        gives=Verdict,
+        errors=(404,),
+    ),
+    Operation(
+        name="get_audit_head",
+        service="AuditService",
+        path="/v1/audit/head",
+        summary="Get the signed end of the chain, with the public key that proves it.",
+        asks=requests.GetAuditHeadRequest,
+        gives=documents.AuditHeadDocument,
+        errors=(404,),
+    ),
+    Operation(
+        name="verify_audit",
+        service="AuditService",
+        path="/v1/audit/verification",
+        summary="Check every hash, signature and place of the chain.",
+        asks=requests.VerifyAuditRequest,
+        gives=documents.AuditVerification,
+        errors=(429,),
+    ),
+    Operation(
+        name="export_audit",
+        service="AuditService",
+        path="/v1/audit/entries",
+        summary="Stream the chain, one JSON object a line, the signed head last.",
+        asks=requests.ExportAuditRequest,
+        gives=documents.AuditRecord,
+        stream=True,
+    ),
+    Operation(
+        name="list_keys",
+        service="KeyService",
+        path="/v1/keys",
+        summary="List the project's keys, oldest first, without their secrets.",
+        asks=requests.ListKeysRequest,
+        gives=documents.KeyPage,
+        permission="keys.agents",
+    ),
+    Operation(
+        name="get_key",
+        service="KeyService",
+        path="/v1/keys/{key_id}",
+        summary="Get one key without its secret.",
+        asks=requests.KeyRequest,
+        gives=documents.KeyDocument,
+        permission="keys.agents",
+        errors=(404,),
+    ),
+    Operation(
+        name="create_key",
+        service="KeyService",
+        method="POST",
+        path="/v1/keys",
+        summary="Create a key; its text is told this once.",
+        asks=requests.CreateKeyRequest,
+        gives=documents.CreatedKey,
+        permission="keys.agents",
+        status=201,
+    ),
+    Operation(
+        name="revoke_key",
+        service="KeyService",
+        method="POST",
+        path="/v1/keys/{key_id}/revoke",
+        summary="Revoke a key; it is refused from the next request on.",
+        asks=requests.KeyRequest,
+        gives=documents.KeyDocument,
+        permission="keys.agents",
+        errors=(404,),
+    ),
+    Operation(
+        name="rotate_key",
+        service="KeyService",
+        method="POST",
+        path="/v1/keys/{key_id}/rotate",
+        summary="Give a key a new secret, told this once; it stays the same principal.",
+        asks=requests.RotateKeyRequest,
+        gives=documents.CreatedKey,
+        permission="keys.agents",
+        errors=(404, 409),
+    ),
+    Operation(
+        name="list_projects",
+        service="SidecarService",
+        path="/v1/projects",
+        summary="List the projects the caller has a part in, its own first.",
+        asks=requests.ListProjectsRequest,
+        gives=documents.ProjectList,
+    ),
+    Operation(
+        name="list_tools",
+        service="SidecarService",
+        path="/v1/tools",
+        summary="List the registered tools, by name.",
+        asks=requests.ListToolsRequest,
+        gives=documents.ToolList,
+    ),
+    Operation(
+        name="get_policy",
+        service="SidecarService",
+        path="/v1/policy",
+        summary="Get what decides: engine, bundle revision, mode and approval rules.",
+        asks=requests.GetPolicyRequest,
+        gives=documents.PolicyDocument,
+    ),
+    Operation(
+        name="who_am_i",
+        service="SidecarService",
+        path="/v1/whoami",
+        summary="Get the caller's own principal; agents may ask this too.",
+        asks=requests.WhoAmIRequest,
+        gives=documents.Caller,
+        permission=None,
+    ),
+    Operation(
+        name="get_version",
+        service="SidecarService",
+        path="/v1/version",
+        summary="Get the program's name and version.",
+        asks=requests.GetVersionRequest,
+        gives=documents.Version,
+    ),
+)
+BY_NAME: dict[str, Operation] = {each.name: each for each in OPERATIONS}

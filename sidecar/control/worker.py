@@ -1,0 +1,311 @@
+"""Who asks is known, what is asked is done: an operation's way from either wire to the stores.
+
+**Rules**
+1. Whatever blocks runs in a thread, over connections of its own: the loop that serves tool calls
+   never waits for somebody's list.
+2. Who waits is asked again who they are before they are told anything: a key that was revoked
+   meanwhile gets no answer.
+3. Waiting, following and verifying are bounded in number; a stop ends them at once.
+4. Only an approver decides, with a reason; who may is ``gateway.approval``'s rule, whether it still
+   counts is the ledger's.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from processors.model.call import Approval
+from processors.model.principal import Presented, Principal
+from processors.redact.masker import Masker
+from sidecar import clock
+from sidecar.control import documents, reads
+from sidecar.control.chain import entry_record, head_record, verification
+from sidecar.control.changes import CHANGES, Bench
+from sidecar.control.operations import Operation
+from sidecar.control.reads import READS, Asked, Views
+from sidecar.control.requests import LIST_MAX, ListApprovalsRequest
+from sidecar.gateway.approval import why_not_eligible
+from sidecar.gateway.audit import missing, verify
+from sidecar.gateway.config import Approvals
+from sidecar.gateway.problem import Refused
+from sidecar.identity.driver import Authenticate
+from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.roles import Forbidden, Permission, acting_in, require
+from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
+from sidecar.store.ports import ApprovalBook
+from sidecar.store.traces import TraceQuery
+from sidecar.telemetry import log
+
+T = TypeVar("T")
+Who = Callable[[], Awaitable[Principal]]
+"""The caller, asked anew. Raises Refused 401, 403."""
+
+_LOG = log("control")
+_WAITERS_MAX = 64
+_LOOK_SECONDS = 0.25
+_PAGE = 500
+# Verifying is arithmetic: after this many entries it lets others have the interpreter for a while.
+_BREATH = 25
+_BREATH_SECONDS = 0.002
+
+
+class Desk:
+    """Answers operations. ``release`` lets go of who waits; ``stop`` is for after the wires'."""
+
+    def __init__(
+        self,
+        views: Views,
+        bench: Bench,
+        book: ApprovalBook,
+        authenticate: Authenticate,
+        *,
+        approvals: Approvals = Approvals(),  # noqa: B008 - frozen
+        now_ns: Callable[[], int] = clock.now_ns,
+    ) -> None:
+        self._views = views
+        self._bench = bench
+        self._book = book
+        self._authenticate = authenticate
+        self._rules = approvals
+        self._now_ns = now_ns
+        # One thread for all: the stores' read connections are not made for two at once.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="control")
+        self._verifier = ThreadPoolExecutor(1, thread_name_prefix="control-verify")
+        self._verifying = asyncio.Lock()
+        self._waiting = 0
+        self._stopping = asyncio.Event()
+
+    @property
+    def version(self) -> documents.Version:
+        """The program that answers."""
+        return self._views.house.version
+
+    async def principal(
+        self, presented: Presented, project: str | None, permission: Permission | None
+    ) -> Principal:
+        """Who presents this, acting in a project. Raises Refused 401, 403."""
+        try:
+            found = acting_in(await self._authenticate(presented), project)
+            if permission is not None:
+                require(found, permission)
+        except Unauthenticated as error:
+            raise Refused(401, "unauthenticated", str(error)) from None
+        except Forbidden as error:
+            raise Refused(403, "forbidden", str(error)) from None
+        return found
+
+    async def answer(
+        self, operation: Operation, who: Who, of: Any, render: Callable[[Any], T]
+    ) -> T:
+        """What the operation gives, rendered in the thread that read it. Raises Refused."""
+        asked = Asked(principal=await who(), of=of, now_ns=self._now_ns())
+        name = operation.name
+        if name in READS:
+            return await self._run(lambda: render(READS[name](self._views, asked)))
+        if name in CHANGES:
+            done = await self._run(lambda: CHANGES[name](self._bench, asked))
+            _LOG.info(f"{name}_done", key=done.key_id, by=asked.principal.id)
+            return render(done)
+        if name == "verify_audit":
+            return render(await self._verify())
+        assert name in ("approve", "deny"), name
+        return render(await self._vote(operation, asked))
+
+    async def changed(
+        self,
+        operation: Operation,
+        who: Who,
+        of: Any,
+        render: Callable[[Any], T],
+        known: Callable[[T], bool],
+    ) -> T:
+        """The answer, held for up to ``of.wait`` seconds while it is one that is ``known``."""
+        found = await self.answer(operation, who, of, render)
+        clock_ = asyncio.get_running_loop().time
+        until = clock_() + getattr(of, "wait", 0)
+        if not known(found) or self._waiting >= _WAITERS_MAX:
+            return found
+        self._waiting += 1
+        try:
+            while known(found) and clock_() < until and not await self._stopped():
+                found = await self.answer(operation, who, of, render)
+        finally:
+            self._waiting -= 1
+        return found
+
+    def stream(self, operation: Operation, who: Who, of: Any) -> AsyncIterator[Struct]:
+        """The items that a streaming operation gives. Raises Refused."""
+        streams = {
+            "export_audit": self._export,
+            "tail_traces": self._tail,
+            "watch_approvals": self._watch,
+        }
+        return streams[operation.name](who, of)
+
+    def release(self) -> None:
+        """End what waits and follows: they are answered now."""
+        self._stopping.set()
+
+    async def start(self) -> None:
+        """Nothing is begun before somebody asks."""
+
+    async def stop(self) -> None:
+        """End the threads. Safe without start and twice."""
+        self.release()
+        for threads in (self._reader, self._verifier):
+            await asyncio.to_thread(threads.shutdown)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+
+    async def _stopped(self) -> bool:
+        """Wait until it is time to look again; whether it is time to end."""
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _vote(self, operation: Operation, asked: Asked) -> Approval:
+        find = reads.get_approval
+        found, voter, of = (
+            await self._run(lambda: find(self._views, asked)),
+            asked.principal,
+            asked.of,
+        )
+        code = why_not_eligible(found, voter, self._rules)
+        if code is None:
+            code = await self._book.vote(
+                Ballot(
+                    project=found.project,
+                    approval_id=found.approval_id,
+                    voter=voter.id,
+                    voter_name=voter.name,
+                    decision="deny" if operation.name == "deny" else "approve",
+                    reason=Masker().mask(of.reason.strip()),  # it stays in the chain for good
+                    shown_digest=of.shown_digest or found.shown_digest,
+                    now_ns=self._now_ns(),
+                )
+            )
+        if code is not None:
+            raise _not_counted(code)
+        return await self._run(lambda: find(self._views, asked))
+
+    async def _verify(self) -> documents.AuditVerification:
+        if self._verifying.locked():
+            raise Refused(
+                *(429, "verifying", "the chain is being verified; try again"),
+                next_action="retry",
+                retry_after=5,
+            )
+        async with self._verifying:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._verifier, self._verified)
+
+    def _verified(self) -> documents.AuditVerification:
+        ledger = self._views.ledger
+        end, _, head = ledger.audit_end()
+        keys, calls = ledger.public_keys(), bool(ledger.list_calls(CallQuery(limit=1)))
+        found = missing(verify(self._entries(end), head, keys), head, calls=calls)
+        if self._stopping.is_set():
+            raise Refused(503, "stopping", "the sidecar is stopping", next_action="retry")
+        return verification(found, keys)
+
+    def _entries(self, end: int) -> Iterator[AuditEntry]:
+        """The chain as it was when it ended there."""
+        after = -1  # an entry at a place below 1 is a fault to be found, not to be skipped
+        while page := self._views.ledger.entries_after(after, _PAGE):
+            for number, entry in enumerate(page):
+                if entry.seq > end or self._stopping.is_set():
+                    return
+                if number % _BREATH == 0:
+                    time.sleep(_BREATH_SECONDS)
+                yield entry
+            after = page[-1].seq
+
+    async def _export(self, who: Who, of: Any) -> AsyncIterator[Struct]:
+        ledger = self._views.ledger
+        project = (await who()).project
+        end, _, head = await self._run(ledger.audit_end)
+        after = of.after or -1
+        while after < end:
+            page = await self._run(lambda after=after: ledger.entries_after(after, _PAGE))  # type: ignore[misc]
+            for entry in page:
+                if entry.seq <= end:
+                    yield entry_record(entry, project)
+            if not page or page[-1].seq >= end:
+                break
+            after = page[-1].seq
+            await who()
+        if head is not None:
+            keys = await self._run(ledger.public_keys)
+            yield head_record(reads.head_document(head, keys))
+
+    async def _tail(self, who: Who, of: Any) -> AsyncIterator[Struct]:
+        published = self._views.published
+        project = (await who()).project
+        place: int = await self._run(published.place) if of.after is None else of.after
+        query = TraceQuery(project=project, service=of.service, outcome=of.outcome, limit=LIST_MAX)
+        with self._place_taken():
+            while True:
+                here = place
+                place, found = await self._run(lambda here=here: published.after(here, query))  # type: ignore[misc]
+                if found:
+                    await who()
+                for summary in found:
+                    yield summary
+                if len(found) < LIST_MAX and await self._stopped():
+                    return
+
+    async def _watch(self, who: Who, of: Any) -> AsyncIterator[Struct]:
+        told: dict[str, Approval] = {}
+        with self._place_taken():
+            while True:
+                principal = await who()
+                asked = Asked(
+                    principal=principal,
+                    of=ListApprovalsRequest(status=of.status, limit=LIST_MAX),
+                    now_ns=self._now_ns(),
+                )
+                page = await self._run(lambda asked=asked: reads.list_approvals(self._views, asked))  # type: ignore[misc]
+                for each in reversed(page.approvals):
+                    if told.get(each.approval_id) != each:
+                        yield each
+                told = {each.approval_id: each for each in page.approvals}
+                if await self._stopped():
+                    return
+
+    @contextmanager
+    def _place_taken(self) -> Iterator[None]:
+        """One of the places for those who wait. Raises Refused 429."""
+        if self._waiting >= _WAITERS_MAX:
+            raise Refused(
+                *(429, "too_many_wait", "too many follow already; try again"),
+                next_action="retry",
+                retry_after=5,
+            )
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+
+_CODES = {
+    "approver_not_eligible": (403, "your credential may not decide this request"),
+    "self_approval": (403, "who asked, or owns the asking agent, does not decide"),
+    "vote_repeated": (409, "you have voted on this request already"),
+    "summary_changed": (409, "the summary you saw is not the request's; look again"),
+    "no_such_approval": (404, "there is no such approval in this project"),
+}
+
+
+def _not_counted(code: str) -> Refused:
+    status, detail = _CODES.get(code, (409, "the request is no longer pending"))
+    return Refused(status, code, detail)
