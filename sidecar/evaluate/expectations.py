@@ -14,6 +14,7 @@ from typing import Any, Literal
 import re2
 from msgspec import Struct, field, structs
 
+from processors.model.detection import DetectionCode, DetectionSeverity
 from processors.model.names import OutcomeStatus
 from sidecar.errors import Problem
 
@@ -145,6 +146,13 @@ class NoDuplicateSideEffect(Expectation, frozen=True, kw_only=True, tag="noDupli
     tool: str = ""
 
 
+class NoDetections(Expectation, frozen=True, kw_only=True, tag="noDetections"):
+    """No detector found anything of these codes (all, when empty) this grave or graver."""
+
+    codes: tuple[DetectionCode, ...] = ()
+    severity: DetectionSeverity = "minor"
+
+
 class OutcomeVerified(Expectation, frozen=True, kw_only=True, tag="outcomeVerified"):
     """The trace's outcome is one of these."""
 
@@ -196,6 +204,7 @@ AnyExpectation = (
     | RequiresBefore
     | ApprovalRequired
     | NoDuplicateSideEffect
+    | NoDetections
     | OutcomeVerified
     | FinalOutcome
     | OutputContains

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from processors.model.verdict import Score
+from sidecar.evaluate import conduct, outcome, trajectory
 from sidecar.evaluate import expectations as types
-from sidecar.evaluate import outcome, trajectory
 from sidecar.evaluate.expectations import AnyExpectation, Expectation, type_of
 from sidecar.evaluate.judgement import Judgement
 from sidecar.evaluate.observed import Observed
@@ -30,6 +30,7 @@ _EVALUATORS: Mapping[type[Expectation], Callable[[Any, Observed], Judgement]] = 
     types.RequiresBefore: trajectory.requires_before,
     types.ApprovalRequired: trajectory.approval_required,
     types.NoDuplicateSideEffect: trajectory.no_duplicate_side_effect,
+    types.NoDetections: conduct.no_detections,
     types.OutcomeVerified: outcome.outcome_verified,
     types.FinalOutcome: outcome.final_outcome,
     types.OutputContains: outcome.output_contains,

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from processors.model.call import Receipt
+from processors.model.detection import Detection
 from processors.model.evidence import Claim, Contradiction, Evidence, Outcome
 from processors.model.step import Step, StepDecision, Tool
 from processors.model.trace import AgentTrace
@@ -63,7 +64,15 @@ def step(name, tool, *, arguments=None, receipted=True, status="ok"):
     )
 
 
-def observed(*calls, final="All done.", claims=(), outcome="unverified", events=(), changes=()):
+def observed(
+    *calls,
+    final="All done.",
+    claims=(),
+    outcome="unverified",
+    events=(),
+    changes=(),
+    detections=(),
+):
     """``calls`` are (name, tool, options) in order."""
     steps, receipts, evidence = [], {}, []
     for name, tool, options in calls:
@@ -79,6 +88,7 @@ def observed(*calls, final="All done.", claims=(), outcome="unverified", events=
         final_output=final,
         claims=tuple(claims),
         outcome=Outcome(status=outcome),
+        detections=tuple(detections),
     )
     return Observed(
         trace=trace,
@@ -118,11 +128,29 @@ HELD = ("2", "refund", {"phase": "refused"})
 APPROVED = ("2", "refund", {"approval": "a1"})
 AGAIN = ("3", "refund", {})
 RETRIED = ("3", "refund", {"step": "2"})
+LOOPED = observed(
+    READ,
+    detections=[
+        Detection(
+            detection_id="detection-1",
+            code="loop",
+            severity="minor",
+            sentence="read_order ran 6 times in a row",
+            remedy="end the run",
+            steps=("1",),
+        )
+    ],
+)
 SAID_DONE = observed(claims=[claim("success")])
 SAID_FAILED = observed(claims=[claim("failure")])
 
 CASES = [
     # (expectation, episode, status, first offending step)
+    ({"type": "noDetections"}, observed(READ), "pass", None),
+    ({"type": "noDetections"}, LOOPED, "fail", "1"),
+    ({"type": "noDetections", "codes": ["loop"]}, LOOPED, "fail", "1"),
+    ({"type": "noDetections", "codes": ["unsafe_retry"]}, LOOPED, "pass", None),
+    ({"type": "noDetections", "severity": "major"}, LOOPED, "pass", None),
     ({"type": "toolCalled", "tool": "refund"}, observed(READ, PAY), "pass", None),
     ({"type": "toolCalled", "tool": "refund"}, observed(READ), "fail", None),
     ({"type": "toolCalled", "tool": "refund"}, observed(HELD), "fail", None),
