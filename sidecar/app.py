@@ -63,7 +63,7 @@ from sidecar.listen.address import split_address
 from sidecar.listen.config import Tls
 from sidecar.listen.files import Certificate
 from sidecar.pipeline.batch import ProjectRules, Rules
-from sidecar.pipeline.client import DropWatch
+from sidecar.pipeline.client import DropWatch, OutcomeWatch
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
 from sidecar.pipeline.leaving import Leaving
@@ -485,6 +485,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         name = journal_cursor(journal.journal_id)
         await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await _start(stack, DropWatch(traces))
+        await _start(stack, OutcomeWatch(stack.enter_context(open_published(loaded))))
         ready = Readiness(
             {
                 "journal": answers(journal.check),
@@ -510,6 +511,8 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         )
         own_ports |= {split_address(address)[1] for address in addresses.values()}
         pids: dict[str, int | None] = {"main": os.getpid(), "pipeline": pipeline.pid}
+        if config.telemetry.traces.exporter is not None:
+            await _start(stack, open_own_traces(loaded, own_ports))
         if config.export:
             pids["export"] = await _start_export(stack, loaded, master, egress, own_ports)
         yield Serving(
@@ -713,6 +716,16 @@ async def _start_export(
     await _start(stack, process)
     await _start(stack, ExportWatch(progress))
     return process.pid
+
+
+def open_own_traces(loaded: Loaded, own_ports: Set[int]) -> _Part:
+    """The sidecar's own spans, on their way out. Raises SidecarError for an unusable ca_file."""
+    from sidecar.export.own.client import OwnTracing  # the SDK is loaded by who asked for it
+
+    config = loaded.config.telemetry.traces
+    assert config.exporter is not None
+    lane = open_lane(config.exporter, Path(loaded.folder), frozenset(own_ports))
+    return OwnTracing(config, lane.sender)
 
 
 async def _start(stack: AsyncExitStack, part: _Part) -> None:

@@ -31,7 +31,7 @@ from msgspec.inspect import (
 from processors.value import duration_ns
 from sidecar.egress.rules import Target, TargetRefused, leads_back, read_target
 from sidecar.errors import Problem, SidecarError
-from sidecar.export.config import Exporter
+from sidecar.export.config import Exporter, OwnTraces
 from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.config import Approvals, Policy
@@ -131,6 +131,12 @@ class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
 
 
+class Telemetry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sidecar tells of itself beside metrics and log; nothing unless configured."""
+
+    traces: OwnTraces = OwnTraces()
+
+
 class Client(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How commands reach a running sidecar: its control address and the caller's own key.
 
@@ -161,6 +167,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     export: tuple[Exporter, ...] = ()
     control: Control = Control()
     metrics: Metrics = Metrics()
+    telemetry: Telemetry = Telemetry()
     client: Client = Client()
 
     def project(self, name: str) -> Project:
@@ -187,8 +194,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         found += _below("control.grpc_tls", list(self.control.grpc_tls.problems(grpc=True)))
         for path, address in self.addresses():
             found += _address_problems(path, address)
-        found += _below("export", [*export_problems(self.export), *self._loops()])
+        found += [*_below("export", list(export_problems(self.export))), *self._loops()]
         found += _below("store", self.store.problems())
+        found += _below("telemetry.traces", self.telemetry.traces.problems())
         found += _below("projects", list(self._named_projects()))
         names = [project.name for project in self.projects]
         found += _below("organisations", list(organisation_problems(self.organisations, names)))
@@ -201,11 +209,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def _loops(self) -> Iterator[Problem]:
         """Exporters that lead back to a listener of ours (docs/adr/0001)."""
-        for index, exporter in enumerate(self.export):
+        ways = [(f"export.{index}", each) for index, each in enumerate(self.export)]
+        if self.telemetry.traces.exporter is not None:
+            ways.append(("telemetry.traces", self.telemetry.traces.exporter))
+        for path, exporter in ways:
             key = self._led_back(exporter.target)
             if key is not None:
                 text = f"leads back to the sidecar itself, which listens there ({key})"
-                yield Problem(f"{index}.otlp.endpoint", text)
+                yield Problem(f"{path}.otlp.endpoint", text)
 
     def _upstream_loops(self) -> list[Problem]:
         """Upstreams that are a listener of ours: no call of a tool is served there."""

@@ -11,11 +11,20 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    set_span_in_context,
+)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from processors.redact.leaves import masked
@@ -97,6 +106,25 @@ TASK_FAILURES = Counter(
     ("task",),
     registry=REGISTRY,
 )
+TRACES_PUBLISHED = Counter(
+    "sidecar_traces_published_total",
+    "Revisions of traces published, by outcome.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+CONTRADICTIONS = Counter(
+    "sidecar_contradictions_total",
+    "Contradictions on published revisions, by code.",
+    ("code",),
+    registry=REGISTRY,
+)
+DECISION_SECONDS = Histogram(
+    "sidecar_policy_decision_seconds",
+    "Time from asking the policy engine to its answer, or to the denial for want of one.",
+    registry=REGISTRY,
+    buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1),
+)
+ProcessCollector(registry=REGISTRY)
 _QUIET_SECONDS = 10
 
 
@@ -158,6 +186,47 @@ def log(name: str) -> structlog.typing.FilteringBoundLogger:
     """A logger; events are short past-tense names with fields."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(component=name)
     return logger
+
+
+class OwnSpans:
+    """Spans of the sidecar's own work; nothing is made until ``use`` gives a tracer (opt-in)."""
+
+    def __init__(self) -> None:
+        self._tracer: Tracer | None = None
+
+    def use(self, tracer: Tracer | None) -> None:
+        """Make spans with this tracer, or none any more."""
+        self._tracer = tracer
+
+    def tell(
+        self,
+        name: str,
+        *,
+        parent: tuple[str | None, str | None],
+        started_ns: int,
+        ended_ns: int,
+        attributes: Mapping[str, str | int],
+        failed: bool,
+    ) -> None:
+        """One finished piece of work under the caller's span: its trace and span id, in hex."""
+        if self._tracer is None:
+            return
+        trace_id, span_id = parent
+        context = None
+        if trace_id and span_id:
+            caller = SpanContext(
+                int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(1)
+            )
+            context = set_span_in_context(NonRecordingSpan(caller))
+        span = self._tracer.start_span(
+            name, context, kind=SpanKind.SERVER, attributes=attributes, start_time=started_ns
+        )
+        if failed:
+            span.set_status(StatusCode.ERROR)
+        span.end(ended_ns)
+
+
+OWN_SPANS = OwnSpans()
 
 
 class Faults:

@@ -88,6 +88,26 @@ class Exporter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return list(_problems(self))
 
 
+class OwnTraces(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the sidecar's own spans go; nowhere without ``otlp``. ``ratio``: how many of the traces
+    that the sidecar itself begins are kept; of a caller's trace, what the caller decided."""
+
+    otlp: Otlp | None = None
+    ratio: float = 1.0
+
+    @property
+    def exporter(self) -> Exporter | None:
+        """The way out."""
+        return Exporter(otlp=self.otlp, name="own traces") if self.otlp is not None else None
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values."""
+        found = self.exporter.problems() if self.exporter is not None else []
+        if not 0 <= self.ratio <= 1:
+            found.append(Problem("ratio", "must be between 0 and 1"))
+        return found
+
+
 def problems(exporters: Sequence[Exporter]) -> Iterator[Problem]:
     """What is wrong with the list as a whole, and with each item, dotted below ``export``."""
     titles: dict[str, int] = {}

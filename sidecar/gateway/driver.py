@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from processors.model.names import CALL_CLASS, CALL_TOOL, DECISION_EFFECT
 from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.errors import SidecarError, StoreUnavailable
@@ -30,10 +31,10 @@ from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.recovery.driver import keep_reconciling, take_orphans
-from sidecar.gateway.request import ToolReply
+from sidecar.gateway.request import ToolReply, trace_context
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
-from sidecar.telemetry import CALL_SECONDS, CALLS, log
+from sidecar.telemetry import CALL_SECONDS, CALLS, OWN_SPANS, log
 
 _LOG = log("gateway")
 
@@ -156,7 +157,7 @@ class Gateway:
             reply = response.refused(performer.own_fault(), "", "")
         finally:
             running.discard(performer.call.call_id)
-        self._count(performer, reply, clock.monotonic_ns() - started_ns)
+        self._count(performer, request, reply, clock.monotonic_ns() - started_ns)
         return reply
 
     async def _run(self, performer: Performer) -> ToolReply:
@@ -194,10 +195,26 @@ class Gateway:
         call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
         return Performer(desk, principal, call, Malformed(refusal=refusal))
 
-    def _count(self, performer: Performer, reply: ToolReply, took_ns: int) -> None:
-        class_ = performer.call.class_
-        CALLS.labels(class_, performer.decided, str(reply.status)).inc()
-        CALL_SECONDS.labels(class_).observe(took_ns / 1e9)
+    def _count(
+        self, performer: Performer, request: ToolRequest, reply: ToolReply, took_ns: int
+    ) -> None:
+        call = performer.call
+        CALLS.labels(call.class_, performer.decided, str(reply.status)).inc()
+        CALL_SECONDS.labels(call.class_).observe(took_ns / 1e9)
+        caller = trace_context(request.headers)
+        OWN_SPANS.tell(
+            "gateway.call",
+            parent=(caller.trace_id, caller.span_id),
+            started_ns=call.started_at_ns,
+            ended_ns=call.started_at_ns + took_ns,
+            attributes={
+                CALL_TOOL: call.tool,
+                CALL_CLASS: call.class_,
+                DECISION_EFFECT: performer.decided,
+                "http.response.status_code": reply.status,
+            },
+            failed=reply.status >= 500,
+        )
 
     @property
     def _open_desk(self) -> Desk:

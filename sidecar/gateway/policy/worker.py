@@ -28,7 +28,7 @@ from sidecar.gateway.policy.driver import inspect, unusable
 from sidecar.gateway.policy.files import check_engine
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST
 from sidecar.gateway.policy.result import PolicyAnswer, denied, read_answer
-from sidecar.telemetry import CHILD_RESTARTS, log
+from sidecar.telemetry import CHILD_RESTARTS, DECISION_SECONDS, log
 
 QUEUE_MAX = 1024
 _BACKOFF_SECONDS = (0.05, 0.2, 1.0, 5.0)
@@ -139,7 +139,9 @@ class PolicyWorker:
             self._active.send(asked.identity, asked.kind, asked.payload)
         if len(self._queue) == 1:
             self._arm()
-        return self._signed(await asked.future, payload)
+        with DECISION_SECONDS.time():
+            answer = await asked.future
+        return self._signed(answer, payload)
 
     def _signed(self, answer: PolicyAnswer, payload: bytes) -> PolicyAnswer:
         return msgspec.structs.replace(
