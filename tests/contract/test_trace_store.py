@@ -293,6 +293,46 @@ def test_parts_expire_together_once_published_and_late_ones_build_on_the_last_re
     assert store.get_trace(TRACE).revision == 1
 
 
+def test_who_follows_along_sees_every_revision_once_and_in_order(kept, store):
+    published = kept.published()
+    assert (published.place(), published.after(0, TraceQuery())) == (0, (0, []))
+    for number, project in enumerate(["shop", "bank", "shop"]):
+        take(store, part(b"%d" % number, project=project))
+        (opened,) = due(store)
+        publish(store, opened, trace(step(f"s{number}"), project=project))
+    seen, place = [], 0
+    for _ in range(4):
+        place, found = published.after(place, TraceQuery(limit=1))
+        seen += [(line.project, line.revision) for line in found]
+    assert seen == [("shop", 1), ("bank", 1), ("shop", 2)]
+    assert place == published.place()
+    place, found = published.after(0, TraceQuery(project="bank", service="agent"))
+    assert [line.project for line in found] == ["bank"] and place == published.place()
+
+
+def test_lists_go_on_after_a_place_and_a_trace_tells_its_revisions(store):
+    for number in range(5):
+        key = f"{number:032x}"
+        take(store, part(key=key))
+        (opened,) = due(store)
+        publish(store, opened, trace(step(start_ns=1 + number // 2), trace_id=key))
+    whole = [(line.started_ns, line.trace_id) for line in store.list_traces(TraceQuery())]
+    paged, after = [], None
+    while found := store.list_traces(TraceQuery(limit=2, after=after)):
+        after = (found[-1].started_ns, found[-1].trace_id)
+        paged += [(line.started_ns, line.trace_id) for line in found]
+    assert paged == whole and len(whole) == 5
+    assert [line.revision for line in store.revisions(f"{0:032x}", "shop")] == [1]
+    assert store.revisions(f"{0:032x}", "bank") == []
+
+
+def test_a_text_that_not_every_store_can_hold_does_not_stop_a_trace(store):
+    take(store, part())
+    (opened,) = due(store)
+    assert publish(store, opened, trace(service="a\0b")) == 1
+    assert store.get_trace(TRACE).service.name == "a\0b"
+
+
 def test_readers_need_no_writer_and_a_missing_store_says_so(tmp_path):
     with pytest.raises(StoreUnavailable, match="no store"):
         SqliteTraces(tmp_path / "traces.db")

@@ -66,8 +66,6 @@ async def add_day(connection: Connection, day: int) -> None:
         async with connection.transaction():
             await connection.execute("SET LOCAL lock_timeout = '2s'")
             await connection.execute(_MAKING)
-            if await connection.fetchval("SELECT to_regclass($1)", table) is not None:
-                return  # another sidecar was faster
             # Attached, not made as a part: that would stop every reader for a moment.
             await connection.execute(f"CREATE TABLE {table} (LIKE trace_content INCLUDING ALL)")
             await connection.execute(
@@ -75,6 +73,7 @@ async def add_day(connection: Connection, day: int) -> None:
                 f" FOR VALUES FROM ({day * DAY_NS}) TO ({(day + 1) * DAY_NS})"
             )
     except (
+        asyncpg.DuplicateTableError,  # another sidecar was faster
         asyncpg.InsufficientPrivilegeError,
         asyncpg.LockNotAvailableError,
         asyncpg.CheckViolationError,  # the rest holds some of this day already

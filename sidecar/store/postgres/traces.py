@@ -53,6 +53,7 @@ SUMMARY = (
     "trace_id, project, revision, service, service_version, started_ns, ended_ns, steps,"
     " completeness, outcome, contradictions, published_ns"
 )
+_SUMMARY_NAMES = SUMMARY.split(", ")
 _CURSOR = "SELECT position FROM cursor WHERE name = $1"
 _MOVE = (
     "INSERT INTO cursor AS c SELECT $1, $3::bigint"
@@ -478,8 +479,8 @@ def _stored(text: str | None) -> str | None:
 
 
 def summary(row: Record) -> TraceSummary:
-    """A row of ``SUMMARY``."""
-    found = dict(row)
+    """A row with the columns of ``SUMMARY``."""
+    found = {name: row[name] for name in _SUMMARY_NAMES}
     codes = tuple(name for name in found.pop("contradictions").split(",") if name)
     version = found.pop("service_version")
     return TraceSummary(**found, version=version, contradictions=codes)

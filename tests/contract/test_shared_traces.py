@@ -1,0 +1,257 @@
+"""Many sidecars on one database: each with a cursor of its own, one trace wherever its spans came."""
+
+import asyncio
+import itertools
+import random
+
+import pytest
+import trace_stores
+from msgspec.structs import replace
+
+from processors.model.step import Source, Step
+from processors.model.trace import AgentTrace
+from sidecar.store.location import read_location
+from sidecar.store.outbox import Lane, Outgoing
+from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.outbox import PostgresOutbox
+from sidecar.store.postgres.published import PostgresPublished
+from sidecar.store.postgres.traces import PostgresOpenTraces
+from sidecar.store.traces import (
+    Bounds,
+    CursorMove,
+    Digests,
+    Due,
+    Intake,
+    Part,
+    Publication,
+    Retention,
+    TraceQuery,
+    content_digest,
+)
+
+FOREVER = 1 << 60
+ALL = TraceQuery(limit=10_000)
+
+
+class Sidecar:
+    """A pipeline's store, over connections of its own."""
+
+    def __init__(self, url, name, **more):
+        self.name = name
+        self.database = Database(read_location(url), schema="traces")
+        self.store = PostgresOpenTraces(
+            self.database, sealers=trace_stores.sealers, source=name, **more
+        )
+        self.place = 0
+
+    async def take(self, *parts, now_ns=100, exports=()):
+        move = CursorMove(name=self.name, before=self.place, after=self.place + 1)
+        await self.store.take_in(Intake(move=move, parts=parts, exports=exports, now_ns=now_ns))
+        self.place += 1
+
+    def due(self, limit=100):
+        return self.store.due(Due(now_ns=10_000, idle_ns=1, open_max_ns=1000, limit=limit))
+
+    async def publish(self, opened, now_ns=500):
+        """An open trace as a trace with a step for each part, under the first of its keys."""
+        names = [payload.decode() for _, payload in self.store.parts(opened)]
+        before = [self.store.get_trace(base, opened.project, n) for base, n in opened.bases]
+        names += [step.name for base in before if base for step in base.steps]
+        made = trace(opened.key, sorted(set(names)))
+        publication = Publication(
+            open_id=opened.open_id,
+            version=opened.version,
+            traces=(made,),
+            digests=(Digests(content=content_digest(made), facts="f"),),
+            now_ns=now_ns,
+        )
+        return await self.store.publish([publication])
+
+    def close(self):
+        self.store.close()
+        self.database.close()
+
+
+def trace(trace_id, names):
+    ids = sorted({trace_id, *(name.split(".")[0] for name in names)})
+    steps = tuple(
+        Step(
+            step_id=name,
+            kind="other",
+            name=name,
+            start_ns=1,
+            sources=(Source(kind="span", trace_id=trace_id, span_id=name),),
+        )
+        for name in names
+    )
+    return AgentTrace(trace_id=trace_id, trace_ids=tuple(ids), project="shop", steps=steps)
+
+
+def part(key, payload, *, clues=(), **more):
+    more = {"expires_ns": FOREVER, "project": "shop", "kind": "telemetry", **more}
+    return Part(key=key, payload=payload.encode(), clues=clues, **more)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    made = trace_stores.made("postgres", tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sidecars(kept):
+    made = []
+
+    def make(count, **more):
+        made.extend(Sidecar(kept.url, f"journal:{n}", **more) for n in range(count))
+        return made
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_spans_of_one_trace_that_come_to_two_sidecars_at_once_are_one_trace(sidecars):
+    one, two = sidecars(2)
+    key = "a" * 32
+
+    async def both():
+        for number in range(10):
+            first, second = f"{key}.{number}x", f"{key}.{number}y"
+            await asyncio.gather(one.take(part(key, first)), two.take(part(key, second)))
+
+    asyncio.run(both())
+    (opened,) = one.due()
+    assert two.due() == [], "one of them builds it"
+    assert len(one.store.parts(opened)) == 20
+    assert asyncio.run(one.publish(opened)) == 1
+    assert len(two.store.get_trace(key).steps) == 20
+    assert two.due() == []
+
+
+def test_traces_that_share_a_clue_come_together_from_whichever_sidecar(sidecars):
+    one, two = sidecars(2)
+    word = (b"w" * 16,)
+    keys = [f"{n:032x}" for n in range(1, 9)]
+
+    async def all_at_once():
+        for a, b in zip(keys[::2], keys[1::2], strict=True):
+            await asyncio.gather(
+                one.take(part(a, f"{a}.1", clues=word)), two.take(part(b, f"{b}.1", clues=word))
+            )
+
+    asyncio.run(all_at_once())
+    (opened,) = one.due()
+    assert len(one.store.parts(opened)) == len(keys)
+
+
+def test_what_two_sidecars_built_is_published_once(sidecars):
+    """A builder whose connection was lost may still publish: the version decides, not the lock."""
+    one, two = sidecars(2)
+    asyncio.run(one.take(part("a" * 32, "a.1")))
+    (opened,) = one.due()
+    assert asyncio.run(two.publish(opened)) == 1
+    assert asyncio.run(one.publish(opened)) == 0
+    assert [line.revision for line in one.store.revisions("a" * 32, "shop")] == [1]
+
+
+def test_a_trace_whose_builder_died_is_built_by_another(sidecars):
+    one, two = sidecars(2)
+    asyncio.run(one.take(part("a" * 32, "a.1"), part("b" * 32, "b.1")))
+    assert len(one.due(limit=1)) == 1
+    assert [opened.key[0] for opened in two.due()] == ["b"]
+    one.store.close()
+    for _ in range(100):  # the server notices the end of a connection a moment later
+        if len(two.due()) == 2:
+            break
+    assert len(two.due()) == 2
+
+
+@pytest.mark.requirement("REC-06")
+@pytest.mark.parametrize("also", ["come together", "expire"])
+def test_whatever_sidecars_do_at_once_nothing_is_lost_doubled_or_misnumbered(sidecars, kept, also):
+    """Goal: concurrency changes nothing. Method: four sidecars take in, publish, expire and prune
+    at random, all over the same few traces and clues; at the end everything is counted."""
+    dice = random.Random(also)
+    members = sidecars(4, bounds=Bounds(open_traces_max=6))
+    sent, seen = [], []
+
+    async def live(me, dice):
+        for number in range(25):
+            match dice.choice(["take", "take", "take", "publish", "expire"]):
+                case "take":
+                    keys = dice.sample(range(1, 10), dice.randint(1, 4))
+                    names = [f"{key:032x}.{me.name[8:]}-{number}" for key in keys]
+                    shared = also == "come together" and dice.random() < 0.4
+                    clues = (bytes([dice.randint(1, 12)]) * 16,) if shared else ()
+                    await me.take(
+                        *(
+                            part(f"{key:032x}", name, clues=clues, expires_ns=number)
+                            for key, name in zip(keys, names, strict=True)
+                        )
+                    )
+                    sent.extend(names)
+                case "publish":
+                    for opened in await asyncio.to_thread(me.due, 5):
+                        await me.publish(opened)
+                case "expire" if also == "expire":
+                    await me.store.expire(number, 2)
+                    await me.store.prune(Retention(now_ns=number, limit=1))
+
+    async def follow(published, stop):
+        place = 0
+        while not stop.is_set() or place < published.place():
+            place, found = await asyncio.to_thread(published.after, place, ALL)
+            seen.extend((line.trace_id, line.revision) for line in found)
+
+    async def all_at_once():
+        stop = asyncio.Event()
+        follower = asyncio.create_task(follow(PostgresPublished(kept.database), stop))
+        await asyncio.gather(*(live(me, random.Random(dice.random())) for me in members))
+        for me in members:
+            while found := await asyncio.to_thread(me.due):
+                for opened in found:
+                    await me.publish(opened)
+        stop.set()
+        await follower
+
+    asyncio.run(all_at_once())
+    store = members[0].store
+    stored = []
+    for line in store.list_traces(ALL):
+        stored += [step.name for step in store.get_trace(line.trace_id, "shop").steps]
+    assert sorted(stored) == sorted(sent)
+    rows = kept.rows("SELECT trace_id, revision FROM trace ORDER BY 1, 2")
+    for _, some in itertools.groupby(rows, key=lambda row: row[0]):
+        revisions = [revision for _, revision in some]
+        assert revisions == list(range(1, len(revisions) + 1))
+    assert sorted(seen) == rows, "who follows along sees every revision once"
+    assert kept.rows("SELECT sum(bytes), sum(traces) FROM held") == kept.rows(
+        "SELECT coalesce(sum(length(sealed)), 0), (SELECT count(*) FROM open_trace) FROM part"
+    )
+    assert kept.rows(
+        "SELECT count(*) FROM open_trace o WHERE (items, sealed_bytes) IS DISTINCT FROM"
+        " (SELECT (sum(items)::bigint, sum(length(sealed))) FROM part"
+        " WHERE part.open_id = o.open_id)"
+    ) == [(0,)]
+
+
+def test_one_sidecar_sends_for_an_exporter_and_another_takes_over(sidecars, kept):
+    one, two = sidecars(2)
+    kept.prepare_outbox([Lane(name="a", bytes_max=1 << 30)])
+    item = Outgoing(project="shop", signal="traces", items=1, payload=b"x")
+    asyncio.run(one.take(exports=(item,)))
+    asyncio.run(two.take(exports=(replace(item, payload=b"y"),)))
+    first = PostgresOutbox(one.database, sealers=trace_stores.sealers)
+    second = PostgresOutbox(two.database, sealers=trace_stores.sealers)
+    waiting = first.items_after(first.position("a"), count_max=9, bytes_max=1 << 20)
+    assert [each.payload for each in waiting] == [b"x", b"y"]
+    assert second.items_after(second.position("a"), count_max=9, bytes_max=1 << 20) == []
+    first.close()
+    for _ in range(100):
+        found = second.items_after(second.position("a"), count_max=9, bytes_max=1 << 20)
+        if found:
+            break
+    assert [each.payload for each in found] == [b"x", b"y"]
+    second.close()
