@@ -1,4 +1,4 @@
-"""Many sidecars on one database: each with a cursor of its own, one trace wherever its spans came."""
+"""Many sidecars on one database: each has its own cursor, and a trace is one wherever it came."""
 
 import asyncio
 import itertools
