@@ -30,7 +30,7 @@ from sidecar.gateway.opening import House, nameless_call, open_call
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.problem import Refused
-from sidecar.gateway.recovery.driver import keep_reconciling, take_orphans
+from sidecar.gateway.recovery.driver import keep_recovering, take_orphans
 from sidecar.gateway.request import ToolReply, trace_context
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
@@ -59,7 +59,7 @@ class Gateway:
         self._new_id = new_id
         self._desk: Desk | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
-        self._reconciling: asyncio.Task[None] | None = None
+        self._recovering: asyncio.Task[None] | None = None
 
     @property
     def mode(self) -> Mode:
@@ -98,7 +98,7 @@ class Gateway:
         )
         await self.activate_policy()
         await take_orphans(self._desk)
-        self._reconciling = asyncio.ensure_future(keep_reconciling(self._desk))
+        self._recovering = asyncio.ensure_future(keep_recovering(self._desk))
 
     async def activate_policy(self) -> None:
         """From now on only the policy port's present revision authorises calls."""
@@ -106,10 +106,10 @@ class Gateway:
 
     async def stop(self) -> None:
         """Wait for the calls on their way. Safe without start and twice."""
-        if self._reconciling is not None:
-            self._reconciling.cancel()
-            await asyncio.gather(self._reconciling, return_exceptions=True)
-            self._reconciling = None
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.gather(self._recovering, return_exceptions=True)
+            self._recovering = None
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
 

@@ -228,6 +228,10 @@ class Recovery(Protocol):
         """Whether the process that made claims under this name still runs."""
         ...
 
+    def leads(self, role: str) -> bool:
+        """Whether this process does a work of which one is enough, among all on this ledger."""
+        ...
+
     def orphans(self, limit: int = 1000) -> list[Claim]:
         """Open claims of owners that are dead."""
         ...
@@ -259,6 +263,15 @@ class ApprovalBook(Protocol):
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first; ``after`` a moment and id of the list."""
+        ...
+
+    async def approval_after(
+        self, seen: Approval, *, poll_seconds: float, seconds: float
+    ) -> Approval:
+        """The request once it is no longer as seen, or as it is after a while, at most ``seconds``.
+
+        Looked at every ``poll_seconds`` where no notification arrives.
+        """
         ...
 
     async def vote(self, ballot: Ballot) -> str | None:

@@ -53,6 +53,7 @@ from sidecar.telemetry import log
 
 _LOG = log("gateway")
 _LEASE_GRACE_NS = 30_000_000_000
+_SECOND_NS = 1_000_000_000
 _POLL_SECONDS = (0.02, 0.05, 0.1, 0.25)
 _RECORD_PAUSES_SECONDS = (0.05, 0.5)
 
@@ -206,10 +207,12 @@ class Performer:
             found = approvals.current(found, self._desk.now_ns())
             if found.status == "approved" and wait_ns:
                 return events.Approved(approval_id=found.approval_id)
-            if found.status != "pending" or clock.monotonic_ns() >= ends_ns:
+            left_ns = ends_ns - clock.monotonic_ns()
+            if found.status != "pending" or left_ns <= 0:
                 return events.NotApproved(approval=found)
-            await asyncio.sleep(pause)
-            found = self._ledger.find_approval(found.approval_id, self.call.project) or found
+            found = await self._ledger.approval_after(
+                found, poll_seconds=pause, seconds=left_ns / _SECOND_NS
+            )
         raise AssertionError("pauses do not end")
 
     async def _commit(self, command: commands.CommitIntent) -> events.Event:

@@ -8,6 +8,7 @@
    nothing counts while somebody is still at the call.
 3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled``.
 4. A recipe is asked where the call went: in twin mode, in the call's own episode.
+5. Of many gateways on one ledger one leads; what two of them do at once is still recorded once.
 """
 
 import asyncio
@@ -41,7 +42,8 @@ from sidecar.store.ledger import (
 from sidecar.telemetry import TASK_FAILURES, log
 
 _LOG = log("gateway")
-_PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 1.0, 60.0
+_PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.5, 60.0
+_ORPHAN_SECONDS = 5.0
 _SECOND_NS = 1_000_000_000
 _EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
     "failed_safe": ("not_executed", "released"),
@@ -91,17 +93,49 @@ async def _resolved(desk: Desk, claim: Claim) -> int | None:
     return said.settles_in_s
 
 
-async def keep_reconciling(desk: Desk) -> None:
-    """The same, until it was done once: a store that fails is asked again, ever more slowly."""
-    pause = _PAUSE_SECONDS_MIN
+async def keep_recovering(desk: Desk) -> None:
+    """Where this gateway leads: take what dead gateways left, and ask about what is unknown.
+
+    A gateway that becomes the leader asks about every unknown outcome once, and again when it has
+    taken an orphan. Runs until it is cancelled.
+    """
+    unasked = asyncio.Event()
+    await asyncio.gather(_keep_taking(desk, unasked), _keep_asking(desk, unasked))
+
+
+async def _keep_taking(desk: Desk, unasked: asyncio.Event) -> None:
+    led, pause = False, _PAUSE_SECONDS_MIN
     while True:
         try:
-            return await reconcile_unresolved(desk)
+            leads = desk.ports.ledger.leads("recovery")
+            if leads and (await take_orphans(desk) or not led):
+                unasked.set()
+            led, pause = leads, _ORPHAN_SECONDS
         except Exception as error:
-            TASK_FAILURES.labels("reconcile").inc()
-            _LOG.error("reconciliation failed", why=error, again_in_seconds=pause)
+            pause = _failed("recovery", error, pause)
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+
+async def _keep_asking(desk: Desk, unasked: asyncio.Event) -> None:
+    pause = _PAUSE_SECONDS_MIN
+    while True:
+        await unasked.wait()
+        unasked.clear()
+        try:
+            await reconcile_unresolved(desk)
+            pause = _PAUSE_SECONDS_MIN
+        except Exception as error:
+            unasked.set()
+            pause = _failed("reconcile", error, pause)
+            await asyncio.sleep(pause)
+
+
+def _failed(task: str, error: Exception, pause: float) -> float:
+    """Counted and told; how long to wait, ever longer."""
+    TASK_FAILURES.labels(task).inc()
+    longer = min(2 * pause, _PAUSE_SECONDS_MAX)
+    _LOG.error(f"{task} failed", why=error, again_in_seconds=longer)
+    return longer
 
 
 async def resolve(desk: Desk, claim: Claim) -> Reconciled:

@@ -15,8 +15,9 @@
 import asyncio
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -66,7 +67,12 @@ class Database:
             "search_path": schema,
             "application_name": f"agenttwin-sidecar {schema}",
             "statement_timeout": str(int(statement_seconds * 1000)),
-            "idle_in_transaction_session_timeout": str(int(statement_seconds * 4000)),
+            # Whoever stops in the middle of a transaction does not keep its locks from the others.
+            "idle_in_transaction_session_timeout": str(int(statement_seconds * 1000)),
+            # A machine that vanished lets go of its locks in seconds, not in the system's hours.
+            "tcp_keepalives_idle": "5",
+            "tcp_keepalives_interval": "2",
+            "tcp_keepalives_count": "3",
             "default_transaction_isolation": "read committed",
             # An acknowledged commit survives a crash, whatever the database's default is.
             "synchronous_commit": "on",
@@ -113,9 +119,34 @@ class Database:
         """As ``read``, blocking the caller's thread for no longer than the deadline."""
         return self._wait(self._twice(job, seconds), seconds + _SLACK_SECONDS)
 
+    async def here(self, job: Job[T], *, seconds: float = WRITE_SECONDS) -> T:
+        """As ``run``, for what is on the private loop already."""
+        return await self._once(job, seconds)
+
+    async def read_here(self, job: Job[T], *, seconds: float = READ_SECONDS) -> T:
+        """As ``read``, for what is on the private loop already."""
+        return await self._twice(job, seconds)
+
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Run a coroutine on the private loop; for parts that keep a connection of their own."""
+        """Run a coroutine on the private loop; for parts that live there."""
         return self._submit(work)
+
+    def wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """The result of a coroutine run on the private loop. Raises StoreUnavailable when late."""
+        return self._wait(work, seconds)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection whose reads all see one moment, for ``read_on``. Raises StoreUnavailable."""
+        connection = self._wait(self._pin(), _CONNECT_SECONDS + READ_SECONDS)
+        try:
+            yield connection
+        finally:
+            self._loop.call_soon_threadsafe(connection.terminate)
+
+    def read_on(self, connection: Connection, job: Job[T], seconds: float) -> T:
+        """A job on a connection of one's own, blocking the caller's thread."""
+        return self._wait(self._on(connection, job), seconds)
 
     async def connect(self) -> Connection:
         """A connection of its own, outside the pool; on the private loop only. Raises
@@ -167,6 +198,7 @@ class Database:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        assert threading.current_thread() is not self._thread, "the loop would wait for itself"
         future = self._submit(work)
         try:
             return future.result(seconds)
@@ -194,6 +226,18 @@ class Database:
             )
             await self._attempt(lambda c: c.execute("SELECT 1"), _CONNECT_SECONDS)
         except (Exception, ssl.SSLError) as error:
+            raise self.unavailable(error) from error
+
+    async def _pin(self) -> Connection:
+        connection = await self.connect()
+        await connection.execute("SET idle_in_transaction_session_timeout = 0")
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return connection
+
+    async def _on(self, connection: Connection, job: Job[T]) -> T:
+        try:
+            return await job(connection)
+        except (*_LOST, asyncpg.PostgresError) as error:
             raise self.unavailable(error) from error
 
     async def _once(self, job: Job[T], seconds: float) -> T:
@@ -227,6 +271,8 @@ class Database:
                     raise
                 finally:
                     await self._pool.release(connection)
+        except asyncpg.QueryCanceledError as error:
+            raise self.unavailable(error) from error  # the statement was late, not the server
         except (*_LOST, asyncpg.IntegrityConstraintViolationError):
             raise
         except asyncpg.PostgresError as error:

@@ -120,6 +120,10 @@ class SqliteLedger(SqliteLedgerReader):
         """Whether the process that made claims under this name still runs."""
         return self._owners.lives(owner)
 
+    def leads(self, role: str) -> bool:  # noqa: ARG002
+        """True: who shares a file is on one machine, and what several do there is done once."""
+        return True
+
     def find_claim(self, scope: Scope) -> Claim | None:
         """The claim of a scope with its opened answer. Raises SealBroken."""
         row = self._read(lambda connection: claims.find(connection, scope))
@@ -175,6 +179,13 @@ class SqliteLedger(SqliteLedgerReader):
         summary = seal_summary(self._sealers, wanted)
         row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary))
         return open_approval(row, self._sealers)
+
+    async def approval_after(
+        self, seen: Approval, *, poll_seconds: float, seconds: float
+    ) -> Approval:
+        """The request as it is after ``poll_seconds``, or ``seconds`` where those are fewer."""
+        await asyncio.sleep(min(poll_seconds, seconds))
+        return self.find_approval(seen.approval_id, seen.project) or seen
 
     async def vote(self, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""

@@ -1,7 +1,6 @@
-"""Rotation: new seals and new digests use the new key; the old still open, and retire."""
+"""Rotation as its users see it; what a store owes is in ``tests/contract/test_key_store.py``."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 
@@ -30,20 +29,6 @@ def ring_of(keys, master=MASTER):
     return Keyring(Sealer(master, random_bytes), keys, random_bytes)
 
 
-@pytest.mark.requirement("RED-01")
-def test_after_a_rotation_new_seals_use_the_new_key_and_old_ones_open(keys):
-    ring = ring_of(keys)
-    before = ring("p").seal(b"x", b"row")
-    assert [ring.rotate("p", 1), ring.rotate("p", 2)] == [1, 2]
-    after = ring("p").seal(b"x", b"row")
-    assert (before[:1], after[:3]) == (b"\x01", b"\x02\x00\x02")
-    for reader in (ring, ring_of(keys)):
-        assert reader("p").open(before, b"row") == reader("p").open(after, b"row") == b"x"
-    assert ring("q").seal(b"x", b"")[:1] == b"\x01"
-    with pytest.raises(SealBroken):
-        ring_of(keys, b"n" * 32)("p").open(after, b"row")
-
-
 def test_a_seal_does_not_open_under_another_number(keys):
     ring = ring_of(keys)
     ring.rotate("p", 1)
@@ -63,36 +48,6 @@ def test_a_running_process_opens_at_once_and_follows_soon(keys):
     assert running("p").open(other("p").seal(b"new", b""), b"") == b"new"
     heads = [running("p").seal(b"x", b"")[:1] for _ in range(300)]
     assert heads[-1] == b"\x02"
-
-
-@pytest.mark.requirement("RED-02")
-def test_a_projects_redaction_key_is_made_once_and_is_its_own(tmp_path):
-    stores = [SqliteKeys(tmp_path / "ledger.db") for _ in range(2)]
-    found = [RedactionKeys(each, ring_of(each), random_bytes) for each in stores]
-    assert found[0].current("p", 1) == found[1].current("p", 2)
-    assert found[0].current("p", 1) != found[0].current("q", 1)
-    secret = found[0].current("p", 1).secret
-    assert secret not in (tmp_path / "ledger.db").read_bytes()
-    assert secret not in (tmp_path / "ledger.db-wal").read_bytes()
-    for each in stores:
-        each.close()
-
-
-@pytest.mark.requirement("RED-02")
-def test_a_rotated_key_stays_for_the_overlap_and_is_then_deleted(keys, tmp_path):
-    digests = RedactionKeys(keys, ring_of(keys), random_bytes)
-    first = digests.current("p", 0)
-    second = digests.rotate("p", overlap_ns=DAY, now_ns=10)
-    assert digests.current("p", 11) == second != first
-    live = digests.live("p", 11)
-    assert [(each.key, each.retires_at_ns) for each in live] == [
-        (second, None),
-        (first, 10 + DAY),
-    ]
-    assert [each.key for each in digests.live("p", 10 + DAY)] == [second]
-    assert keys.drop_retired_redaction_keys(10 + DAY) == 1
-    rows = sqlite3.connect(tmp_path / "ledger.db").execute("SELECT key_id FROM redaction_key")
-    assert rows.fetchall() == [(second.key_id,)]
 
 
 @pytest.mark.requirement("RED-02")

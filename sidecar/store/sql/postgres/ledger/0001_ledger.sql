@@ -1,12 +1,18 @@
 -- Credentials and wrapped data keys.
 CREATE TABLE api_key (
-    key_id        text PRIMARY KEY,
-    kind          text NOT NULL CHECK (kind IN ('agent', 'approver', 'reader', 'admin')),
-    project       text NOT NULL,
-    name          text NOT NULL,
-    secret_sha256 text NOT NULL,
-    created_at_ns bigint NOT NULL,
-    revoked_at_ns bigint
+    key_id            text PRIMARY KEY,
+    kind              text NOT NULL CHECK (kind IN ('agent', 'approver', 'reader', 'admin')),
+    project           text NOT NULL,
+    name              text NOT NULL,
+    secret_sha256     text NOT NULL,
+    created_at_ns     bigint NOT NULL,
+    revoked_at_ns     bigint,
+    role              text CHECK (role IN ('owner', 'admin', 'engineer', 'reviewer', 'viewer')),
+    organisation      text,
+    tools             text NOT NULL DEFAULT '',
+    expires_at_ns     bigint,
+    previous_sha256   text,
+    previous_until_ns bigint
 );
 CREATE TABLE data_key (
     project       text NOT NULL,
@@ -110,7 +116,8 @@ CREATE TABLE approval (
     token_taken     boolean NOT NULL DEFAULT false
 );
 CREATE INDEX approval_action ON approval (project, requester, tool, key_hash, action_hash);
-CREATE INDEX approval_recent ON approval (project, requested_at_ns);
+CREATE INDEX approval_recent ON approval (project, requested_at_ns, approval_id);
+CREATE INDEX approval_all_recent ON approval (requested_at_ns, approval_id);
 CREATE INDEX approval_consumed ON approval (consumed_by) WHERE consumed_by IS NOT NULL;
 
 CREATE TABLE vote (

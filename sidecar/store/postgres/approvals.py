@@ -1,0 +1,201 @@
+"""Approvals and votes on Postgres.
+
+**Rules**
+1. Consuming is one UPDATE that checks all it is bound to; it succeeds for one caller.
+2. A request is asked once: the same action and key find the request that is there, unless it was
+   consumed or its policy or tool has changed since.
+3. A person votes once on a request, whatever number of keys they have.
+4. An approval that came back from a call that was not sent comes back once.
+5. A vote stands as long as its voter's key does: with the key it is revoked, however long ago it
+   was cast. Principals that are no key of this ledger (episodes) cannot be revoked here.
+6. Whoever waits for a request is told when a vote was cast: NOTIFY, delivered with the commit.
+"""
+
+from typing import Any
+
+from processors.model.call import Approval, Vote
+from sidecar.store.ledger import ApprovalUse, Ballot
+from sidecar.store.postgres.chain import Turn
+from sidecar.store.postgres.connection import Connection
+from sidecar.store.postgres.query import where
+from sidecar.store.postgres.text import kept
+from sidecar.store.sealing import ApprovalRow
+from sidecar.store.standing import identity_of, why_not_spent
+
+CHANNEL = "agenttwin_approval"
+_COLUMNS = (
+    "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
+    " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
+    " approvers_min, decision_id, trace_id, consumed_by"
+)
+_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
+_KEY = "key:"
+_STANDING = (
+    "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
+    " AND decision = 'approve' AND NOT EXISTS (SELECT FROM api_key"
+    " WHERE revoked_at_ns IS NOT NULL AND 'key:' || key_id = vote.voter))"
+)
+
+
+async def find(connection: Connection, project: str | None, approval_id: str) -> ApprovalRow | None:
+    """A request with its votes and its sealed summary."""
+    rows = await _select(
+        connection,
+        "WHERE approval_id = $1 AND ($2::text IS NULL OR project = $2)",
+        *(approval_id, project),
+    )
+    return rows[0] if rows else None
+
+
+async def list_newest(
+    connection: Connection,
+    project: str | None,
+    limit: int,
+    after: tuple[int, str] | None = None,
+) -> list[ApprovalRow]:
+    """Requests of a project, or of all, newest first; ``after`` a moment and id of that order."""
+    clause, values = where(
+        {"project = {}": project, "(requested_at_ns, approval_id) < ({}, {})": after}
+    )
+    order = f"ORDER BY requested_at_ns DESC, approval_id DESC LIMIT ${len(values) + 1}"
+    return await _select(connection, f"{clause} {order}", *values, limit)
+
+
+async def find_asked(connection: Connection, wanted: Approval) -> ApprovalRow | None:
+    """The newest request for the same action and key under the same policy and tool."""
+    rows = await _select(
+        connection,
+        "WHERE project = $1 AND requester = $2 AND tool = $3 AND key_hash = $4"
+        " AND action_hash = $5 AND policy_revision = $6 AND tool_digest = $7"
+        " AND status != 'consumed' ORDER BY requested_at_ns DESC LIMIT 1",
+        *(wanted.project, wanted.requester, wanted.tool, wanted.key_hash, wanted.action_hash),
+        *(wanted.policy_revision, wanted.tool_digest),
+    )
+    return rows[0] if rows else None
+
+
+async def insert(turn: Turn, asked: Approval, summary: bytes) -> None:
+    """Keep a new request; ``summary`` is sealed."""
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in _NAMES}
+    fields["roles"] = ",".join(asked.roles)
+    fields["requester_name"] = kept(asked.requester_name)
+    marks = ",".join(f"${place}" for place in range(1, len(_NAMES) + 2))
+    await turn.connection.execute(
+        f"INSERT INTO approval ({_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
+        *(*fields.values(), summary),
+    )
+
+
+async def set_status(turn: Turn, approval_id: str, status: str) -> bool:
+    """Resolve a pending request; False when it is pending no more."""
+    done = await turn.connection.execute(
+        "UPDATE approval SET status = $1 WHERE approval_id = $2 AND status = 'pending'",
+        *(status, approval_id),
+    )
+    return _changed(done)
+
+
+async def add_vote(turn: Turn, ballot: Ballot) -> bool:
+    """Keep a vote; False when this person has voted on the request already."""
+    done = await turn.connection.execute(
+        "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
+        " shown_digest) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+        *(ballot.approval_id, ballot.voter, kept(identity_of(ballot)), ballot.decision),
+        *(kept(ballot.reason), ballot.now_ns, ballot.shown_digest),
+    )
+    return _changed(done)
+
+
+async def tell(turn: Turn, approval_id: str) -> None:
+    """Wake who waits for this request, here and in other sidecars, once this is committed."""
+    await turn.connection.execute("SELECT pg_notify($1, $2)", CHANNEL, approval_id)
+
+
+async def is_revoked(connection: Connection, principal: str) -> bool:
+    """Whether this principal's key is revoked, as of this statement."""
+    found: bool = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM api_key WHERE key_id = $1 AND revoked_at_ns IS NOT NULL)",
+        principal.removeprefix(_KEY),
+    )
+    return found
+
+
+async def standing(connection: Connection, approval_id: str) -> int:
+    """How many approve a request whose keys are not revoked."""
+    count: int | None = await connection.fetchval(
+        f"SELECT {_STANDING} FROM approval WHERE approval_id = $1",  # noqa: S608
+        approval_id,
+    )
+    return count or 0
+
+
+async def consume(
+    turn: Turn, use: ApprovalUse, *, project: str, requester: str, by: str, now_ns: int
+) -> str | None:
+    """Spend an approval on call ``by``; None when it was done, else the code of why not."""
+    connection = turn.connection
+    done = await connection.execute(
+        "UPDATE approval SET status = 'consumed', consumed_by = $1"  # noqa: S608
+        " WHERE approval_id = $2 AND project = $3 AND requester = $4 AND status = 'approved'"
+        " AND expires_at_ns > $5 AND action_hash = $6 AND key_hash = $7 AND policy_revision = $8"
+        f" AND tool_digest = $9 AND {_STANDING} >= approvers_min",
+        *(by, use.approval_id, project, requester, now_ns),
+        *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
+    )
+    if _changed(done):
+        return None
+    found = await find(connection, project, use.approval_id)
+    stands = found and await standing(connection, use.approval_id) >= found[0].approvers_min
+    return why_not_spent(
+        found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
+    )
+
+
+async def restore(turn: Turn, call_id: str) -> str | None:
+    """Give back what a call consumed, once; the approval's id when it was given back."""
+    approval_id: str | None = await turn.connection.fetchval(
+        "UPDATE approval SET status = 'approved', consumed_by = NULL, restored = restored + 1"
+        " WHERE consumed_by = $1 AND status = 'consumed' AND restored < 1 RETURNING approval_id",
+        call_id,
+    )
+    return approval_id
+
+
+async def take_token(turn: Turn, project: str, approval_id: str, now_ns: int) -> bool:
+    """Whether this is the first time the approved request's token is asked for."""
+    done = await turn.connection.execute(
+        "UPDATE approval SET token_taken = true WHERE approval_id = $1 AND project = $2"  # noqa: S608
+        " AND status = 'approved' AND NOT token_taken AND expires_at_ns > $3"
+        f" AND {_STANDING} >= approvers_min",
+        *(approval_id, project, now_ns),
+    )
+    return _changed(done)
+
+
+def _changed(status: str) -> bool:
+    return not status.endswith(" 0")
+
+
+async def _select(connection: Connection, where: str, *values: object) -> list[ApprovalRow]:
+    rows = await connection.fetch(
+        f"SELECT {_COLUMNS}, summary FROM approval {where}",  # noqa: S608
+        *values,
+    )
+    votes: dict[str, list[Vote]] = {row["approval_id"]: [] for row in rows}
+    if votes:
+        cast = await connection.fetch(
+            "SELECT approval_id, voter, decision, reason, voted_at_ns, shown_digest FROM vote"
+            " WHERE approval_id = ANY($1) ORDER BY voted_at_ns",
+            list(votes),
+        )
+        for vote in cast:
+            fields = dict(vote)
+            votes[fields.pop("approval_id")].append(Vote(**fields))
+    return [_approval(row, votes[row["approval_id"]]) for row in rows]
+
+
+def _approval(row: Any, votes: list[Vote]) -> ApprovalRow:
+    fields = dict(row)
+    summary = fields.pop("summary")
+    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
+    return Approval(**fields, votes=tuple(votes), summary=""), summary

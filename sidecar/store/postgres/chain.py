@@ -1,0 +1,98 @@
+"""The audit chain on Postgres: one appender at a time, whatever number of sidecars write.
+
+**Rules**
+1. Who writes the ledger locks the head's row first (``turn``); until the end of that transaction
+   nobody else can. All writes that depend on each other are therefore one after another.
+2. An entry is appended in the transaction of what it records: neither exists without the other.
+3. The head is signed once a transaction, as its last statement; nothing is appended without a
+   signer.
+4. The next entry follows the head, not the last row: a row taken away leaves a gap that shows.
+"""
+
+from typing import Any
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
+from sidecar.store.postgres.connection import Connection
+
+_ENTRY = "seq, at_ns, project, kind, body, prev, hash"
+_HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
+LOCK = "SELECT seq, hash FROM audit_head WHERE id = 1 FOR UPDATE"
+
+
+class Turn:
+    """One transaction's turn to write: its connection, and the end of the chain so far."""
+
+    def __init__(self, connection: Connection, seq: int, hash_: str, signer: Signer | None) -> None:
+        self.connection = connection
+        self.place = (seq, hash_)
+        self._opened = self.place
+        self._signer = signer
+        self._at_ns = 0
+
+    async def append(self, *, at_ns: int, project: str, kind: str, body: str) -> int:
+        """The new entry's place. ``body`` is the RFC 8785 text of an object."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet")
+        seq, prev = self.place[0] + 1, self.place[1]
+        hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
+        await self.connection.execute(
+            f"INSERT INTO audit ({_ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7)",  # noqa: S608
+            *(seq, at_ns, project, kind, body, prev, hash_),
+        )
+        self.place, self._at_ns = (seq, hash_), at_ns
+        return seq
+
+    async def sign_head(self) -> None:
+        """Sign the end of the chain if it moved in this transaction."""
+        if self.place == self._opened:
+            return
+        assert self._signer is not None
+        seq, hash_ = self.place
+        signature = self._signer.sign(head_document(seq, hash_, self._at_ns))
+        await self.connection.execute(
+            "UPDATE audit_head SET seq = $1, hash = $2, signed_at_ns = $3, kid = $4,"
+            " signature = $5 WHERE id = 1",
+            *(seq, hash_, self._at_ns, self._signer.kid, signature),
+        )
+
+
+async def take_turn(connection: Connection, signer: Signer | None) -> Turn:
+    """Wait for the turn; the transaction's end gives it on."""
+    row = await connection.fetchrow(LOCK)
+    assert row is not None, "the head's row is made with its table"
+    return Turn(connection, row["seq"], row["hash"], signer)
+
+
+async def read_entries(connection: Connection, after: int, limit: int) -> list[AuditEntry]:
+    """Entries that follow ``after``, in order."""
+    rows = await connection.fetch(
+        f"SELECT {_ENTRY} FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2",  # noqa: S608
+        *(after, limit),
+    )
+    return [AuditEntry(**dict(row)) for row in rows]
+
+
+async def read_head(connection: Connection) -> AuditHead | None:
+    """The signed head, None for a chain never written."""
+    row = await connection.fetchrow(f"SELECT {_HEAD} FROM audit_head head WHERE id = 1")  # noqa: S608
+    return _head(row) if row else None
+
+
+async def read_end(connection: Connection) -> tuple[int, str, AuditHead | None]:
+    """Place and hash of the last entry, and the head, as one statement saw them."""
+    row = await connection.fetchrow(
+        f"SELECT coalesce(entry.seq, 0) AS last_seq, coalesce(entry.hash, $1) AS last_hash, {_HEAD}"  # noqa: S608
+        " FROM (SELECT 1) one LEFT JOIN"
+        " (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1) entry ON true"
+        " LEFT JOIN audit_head head ON head.id = 1",
+        GENESIS,
+    )
+    assert row is not None, "the query always has one row"
+    return row["last_seq"], row["last_hash"], _head(row) if row["seq"] is not None else None
+
+
+def _head(row: Any) -> AuditHead | None:
+    if row["seq"] == 0:
+        return None
+    return AuditHead(**{name: row[name] for name in AuditHead.__struct_fields__})

@@ -1,0 +1,147 @@
+"""Claims on idempotency keys on Postgres.
+
+**Rules**
+1. Every change is a compare-and-set on the fence and the state that were seen.
+2. Only ``claimed`` may become ``sent``; only the holder of the fence may end a claim.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
+from sidecar.store.postgres.connection import Connection
+from sidecar.store.sealing import ClaimRow
+
+_COLUMNS = (
+    "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
+    " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
+    " answer"
+)
+
+
+async def find(connection: Connection, scope: Scope) -> ClaimRow | None:
+    """The claim of a scope with its sealed answer."""
+    row = await connection.fetchrow(
+        f"SELECT {_COLUMNS} FROM claim"  # noqa: S608
+        " WHERE project = $1 AND principal = $2 AND tool = $3 AND key_hash = $4",
+        *(scope.project, scope.principal, scope.tool, scope.key_hash),
+    )
+    return _claim(row) if row else None
+
+
+async def in_state(
+    connection: Connection, states: tuple[ClaimState, ...], limit: int
+) -> list[Claim]:
+    """Claims in one of the states, oldest first, without their answers."""
+    rows = await connection.fetch(
+        f"SELECT {_COLUMNS} FROM claim WHERE state = ANY($1)"  # noqa: S608
+        " AND state IN ('claimed', 'sent', 'unknown') ORDER BY claim_id LIMIT $2",
+        *(list(states), limit),
+    )
+    return [_claim(row)[0] for row in rows]
+
+
+async def open_of(connection: Connection, owners: list[str], limit: int) -> list[Claim]:
+    """Open claims of these owners, oldest first."""
+    rows = await connection.fetch(
+        f"SELECT {_COLUMNS} FROM claim WHERE state IN ('claimed', 'sent')"  # noqa: S608
+        " AND owner = ANY($1) ORDER BY claim_id LIMIT $2",
+        *(owners, limit),
+    )
+    return [_claim(row)[0] for row in rows]
+
+
+async def owners_of_open(connection: Connection) -> list[str]:
+    """Who has open claims."""
+    rows = await connection.fetch(
+        "SELECT DISTINCT owner FROM claim WHERE state IN ('claimed', 'sent')"
+    )
+    return [row[0] for row in rows]
+
+
+async def call_of(connection: Connection, seen: Seen) -> str | None:
+    """The call that made a claim's present attempt."""
+    call_id: str | None = await connection.fetchval(
+        "SELECT call_id FROM claim WHERE claim_id = $1 AND fence = $2", seen.claim_id, seen.fence
+    )
+    return call_id
+
+
+async def take(connection: Connection, intent: Intent) -> Fence | None:
+    """Make or take over the claim of an intent; None when the scope is another's."""
+    return await (_take_over if intent.expected else _insert)(connection, intent)
+
+
+async def mark_sent(connection: Connection, claim: Fence, now_ns: int) -> bool:
+    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone."""
+    return _changed(
+        await connection.execute(
+            "UPDATE claim SET state = 'sent', updated_at_ns = $1"
+            " WHERE claim_id = $2 AND fence = $3 AND state = 'claimed'",
+            *(now_ns, claim.claim_id, claim.fence),
+        )
+    )
+
+
+async def end(
+    connection: Connection,
+    ended: ClaimEnd,
+    *,
+    now_ns: int,
+    receipt_id: str,
+    answer: bytes | None,
+) -> bool:
+    """Set how a claim ended; False when another holds it or it has ended already."""
+    return _changed(
+        await connection.execute(
+            "UPDATE claim SET state = $1, reason = $2, receipt_id = $3, answer = $4,"
+            " updated_at_ns = $5"
+            " WHERE claim_id = $6 AND fence = $7 AND state IN ('claimed', 'sent', 'unknown')",
+            *(ended.state, ended.reason, receipt_id, answer, now_ns),
+            *(ended.claim.claim_id, ended.claim.fence),
+        )
+    )
+
+
+async def _insert(connection: Connection, intent: Intent) -> Fence | None:
+    call = intent.call
+    claim_id: int | None = await connection.fetchval(
+        "INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner,"
+        " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
+        " VALUES ($1, $2, $3, $4, $5, 'claimed', $6, $7, 1, 1, $8, $9, $10, $11)"
+        " ON CONFLICT DO NOTHING RETURNING claim_id",
+        *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
+        *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
+        *(intent.expires_at_ns, _approval_id(intent)),
+    )
+    return Fence(claim_id=claim_id, fence=1) if claim_id is not None else None
+
+
+async def _take_over(connection: Connection, intent: Intent) -> Fence | None:
+    seen = intent.expected
+    assert seen is not None
+    done = await connection.execute(
+        "UPDATE claim SET state = 'claimed', fingerprint = $1, owner = $2, lease_until_ns = $3,"
+        " fence = fence + 1, attempt = attempt + 1, call_id = $4, updated_at_ns = $5,"
+        " expires_at_ns = $6, approval_id = $7, receipt_id = NULL, reason = NULL, answer = NULL"
+        " WHERE claim_id = $8 AND fence = $9 AND state = $10",
+        *(intent.call.action_hash, intent.owner, intent.lease_until_ns, intent.call.call_id),
+        *(intent.now_ns, intent.expires_at_ns, _approval_id(intent)),
+        *(seen.claim_id, seen.fence, seen.state),
+    )
+    return Fence(claim_id=seen.claim_id, fence=seen.fence + 1) if _changed(done) else None
+
+
+def _approval_id(intent: Intent) -> str | None:
+    return intent.approval.approval_id if intent.approval else None
+
+
+def _changed(status: str) -> bool:
+    return not status.endswith(" 0")
+
+
+def _claim(row: Any) -> ClaimRow:
+    fields = dict(row)
+    sealed = fields.pop("answer")
+    return msgspec.convert(fields, Claim), sealed

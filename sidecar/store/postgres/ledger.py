@@ -1,0 +1,255 @@
+"""The gateway's ledger on Postgres: claims, approvals, calls, signing keys, audit chain.
+
+**Rules**
+1. ``commit_intent`` and ``record`` are one transaction each (``transactions``): durable whole, or
+   not at all. Whoever writes has its turn (``chain``), in whichever sidecar; what shares a turn
+   shares a commit (``writer``).
+2. Arguments, stored answers, approval summaries and private keys are sealed before they reach SQL,
+   each bound to its row.
+3. A claim of a process that died is an orphan, known by its lock (``owner``).
+4. A commit whose answer was lost with the connection may have taken place. What a caller may then
+   do again is safe: an outcome is recorded once, a claim that nobody is at is taken over, and
+   nothing is sent without ``mark_sent`` having answered.
+"""
+
+import asyncio
+
+from processors.model.call import Approval
+from sidecar.store.envelope import Sealers
+from sidecar.store.ledger import (
+    ApprovalUse,
+    Ballot,
+    CallOutcome,
+    Claim,
+    Fence,
+    Intent,
+    IntentResult,
+    OpenedCall,
+    Scope,
+    Signer,
+    StoredSigningKey,
+)
+from sidecar.store.postgres import approvals, calls, claims, owner, transactions, vault
+from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
+from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
+from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
+from sidecar.store.postgres.text import storable
+from sidecar.store.postgres.writer import Writer
+from sidecar.store.sealing import (
+    GATEWAY_SEAL,
+    ApprovalRow,
+    open_approval,
+    open_call,
+    open_claim,
+    open_key,
+    seal_answer,
+    seal_arguments,
+    seal_key,
+    seal_summary,
+    secret_aad,
+)
+from sidecar.store.standing import Undone
+
+_TOLD_SECONDS = 2.0
+"""How long a wait for a notification lasts at most: it tells soon, the look tells surely."""
+
+
+class PostgresLedger(PostgresLedgerReader):
+    """The whole ledger, over a database with an up-to-date schema."""
+
+    ephemeral = False
+
+    def __init__(
+        self,
+        database: Database,
+        sealers: Sealers,
+        *,
+        grace_seconds: float = owner.GRACE_SECONDS,
+    ) -> None:
+        super().__init__(database, sealers)
+        self._writer = Writer(database)
+        self._presence = Presence(database, approvals.CHANNEL)
+        self._grace_seconds = grace_seconds
+        self._own: list[str] = []
+        self._warmed: set[str] = set()
+        self._closed = False
+
+    def close(self) -> None:
+        """Let go of locks and names. Safe to call twice. The database is its opener's."""
+        if self._closed:
+            return
+        self._closed = True
+        self._database.wait(self._let_go(), WRITE_SECONDS)
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable where nothing can be recorded or read."""
+        await self._database.check()
+
+    def use_signer(self, signer: Signer) -> None:
+        """Sign audit heads with this key; nothing can be recorded before."""
+        self._writer.signer = signer
+
+    async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
+        """The newest signing key, ``made`` if there was none. Raises SealBroken."""
+        sealer = await asyncio.to_thread(self._sealers, GATEWAY_SEAL)
+        sealed = seal_key(made, sealer)
+        found = await self._writer.run(lambda turn: vault.find_or_add_key(turn, sealed))
+        return open_key(found, sealer)
+
+    async def find_or_add_secret(self, name: str, made: bytes) -> bytes:
+        """A named secret of the gateway, ``made`` if there was none. Raises SealBroken."""
+        sealer = await asyncio.to_thread(self._sealers, GATEWAY_SEAL)
+        aad = secret_aad(name)
+        sealed = sealer.seal(made, aad)
+        found = await self._writer.run(lambda turn: vault.find_or_add_state(turn, name, sealed))
+        return sealer.open(found, aad)
+
+    async def activate_policy(self, revision: str, now_ns: int) -> None:
+        """Intents decided under any other revision are refused from now on, in every sidecar."""
+        await self._writer.run(lambda turn: transactions.activate_policy(turn, revision, now_ns))
+
+    def hold_owner(self, name: str) -> None:
+        """Claims made under this name are alive until ``close`` or this process's death."""
+        self._database.run_sync(lambda connection: owner.register(connection, name))
+        self._database.wait(self._presence.hold(owner.lock_name(name)), HOLD_SECONDS + 1)
+        self._own.append(name)
+
+    def owner_lives(self, name: str) -> bool:
+        """Whether the process that made claims under this name still runs."""
+        return name in self._own or not self._dead([name])
+
+    def leads(self, role: str) -> bool:
+        """Whether this sidecar is the one that does a work of which one is enough."""
+        return self._database.wait(self._presence.lead(f"lead {role}"), WRITE_SECONDS)
+
+    def find_claim(self, scope: Scope) -> Claim | None:
+        """The claim of a scope with its opened answer. Raises SealBroken."""
+        row = self._read(lambda connection: claims.find(connection, scope))
+        return open_claim(row, self._sealers) if row else None
+
+    def key_revoked(self, principal: str) -> bool:
+        """Whether this principal's key has been revoked."""
+        return self._read(lambda connection: approvals.is_revoked(connection, principal))
+
+    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
+        """Tools whose calls by this principal in this trace had their effect, in order."""
+        return self._read(lambda connection: calls.prior_tools(connection, call))
+
+    def orphans(self, limit: int = 1000) -> list[Claim]:
+        """Open claims of owners that are dead, oldest first."""
+        owners = self._read(claims.owners_of_open)
+        dead = self._dead([each for each in owners if each not in self._own])
+        if not dead:
+            return []
+        return self._read(lambda connection: claims.open_of(connection, sorted(dead), limit))
+
+    def unresolved(self, limit: int = 1000) -> list[Claim]:
+        """Claims whose outcome is unknown, oldest first."""
+        return self._read(lambda connection: claims.in_state(connection, ("unknown",), limit))
+
+    def opened_call(self, call_id: str) -> OpenedCall | None:
+        """A call as it was opened, with its arguments. Raises SealBroken."""
+        row = self._read(lambda connection: calls.find_opened(connection, call_id))
+        return open_call(row, self._sealers) if row else None
+
+    async def commit_intent(self, intent: Intent) -> IntentResult:
+        """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
+        await self._warm(intent.call.project)
+        arguments = seal_arguments(self._sealers, intent.call)
+        try:
+            return await self._writer.run(
+                lambda turn: transactions.commit_intent(turn, intent, arguments)
+            )
+        except Undone as undone:
+            return undone.result
+
+    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
+        """Durably sent from here on; False when the claim is another's."""
+        return await self._database.run(
+            lambda connection: claims.mark_sent(connection, claim, now_ns)
+        )
+
+    async def record(self, outcome: CallOutcome) -> bool:
+        """Receipt, claim's end, holds, restored approval. False, with nothing written, when the
+        claim is another's or has ended. Raises StoreUnavailable; may be asked again then."""
+        await self._warm(outcome.call.project)
+        arguments = seal_arguments(self._sealers, outcome.call)
+        answer = seal_answer(self._sealers, outcome)
+        return await self._writer.run(
+            lambda turn: transactions.record(turn, outcome, arguments, answer)
+        )
+
+    async def ask_approval(self, wanted: Approval) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet."""
+        await self._warm(wanted.project)
+        summary = seal_summary(self._sealers, wanted)
+        row = await self._writer.run(lambda turn: transactions.ask(turn, wanted, summary))
+        return open_approval(row, self._sealers)
+
+    async def approval_after(
+        self, seen: Approval, *, poll_seconds: float, seconds: float
+    ) -> Approval:
+        """The request once it is no longer as seen, or as it is after a while, at most ``seconds``.
+
+        Told by notification; looked at every ``poll_seconds`` while those do not arrive.
+        """
+        watched = self._database.submit(self._watched(seen, poll_seconds, seconds))
+        row = await asyncio.wrap_future(watched)
+        return open_approval(row, self._sealers) if row else seen
+
+    async def vote(self, ballot: Ballot) -> str | None:
+        """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""
+        if not storable(ballot.approval_id, ballot.project):
+            return "no_such_approval"
+        return await self._writer.run(lambda turn: transactions.vote(turn, ballot))
+
+    async def take_token(self, project: str, approval_id: str, now_ns: int) -> bool:
+        """True once for an approved request: its token may be told now."""
+        return await self._writer.run(
+            lambda turn: approvals.take_token(turn, project, approval_id, now_ns)
+        )
+
+    def consume_approval(
+        self, use: ApprovalUse, *, project: str, requester: str, by: str, now_ns: int
+    ) -> str | None:
+        """Spend an approval outside an intent; None when done, else why not. Blocks."""
+        return self._writer.run_sync(
+            lambda turn: approvals.consume(
+                turn, use, project=project, requester=requester, by=by, now_ns=now_ns
+            )
+        )
+
+    async def _watched(
+        self, seen: Approval, poll_seconds: float, seconds: float
+    ) -> ApprovalRow | None:
+        async def look(connection: Connection) -> ApprovalRow | None:
+            return await approvals.find(connection, seen.project, seen.approval_id)
+
+        with self._presence.told(seen.approval_id) as moved:
+            row = await self._database.read_here(look)
+            if row is None or (row[0].status, row[0].votes) != (seen.status, seen.votes):
+                return row
+            most = _TOLD_SECONDS if self._presence.listening else poll_seconds
+            try:
+                async with asyncio.timeout(min(most, seconds)):
+                    await moved.wait()
+            except TimeoutError:
+                pass  # looked at below, as after a notification
+            return await self._database.read_here(look)
+
+    async def _let_go(self) -> None:
+        await self._presence.close()
+        if self._own:
+            await self._database.here(lambda connection: owner.remove(connection, self._own))
+
+    def _dead(self, owners: list[str]) -> set[str]:
+        schema, grace = self._database.schema, self._grace_seconds
+        return self._database.run_sync(
+            lambda connection: owner.dead_among(connection, schema, owners, grace)
+        )
+
+    async def _warm(self, project: str) -> None:
+        """A project's first sealing makes its key, which is a write: not on the event loop."""
+        if project not in self._warmed:
+            await asyncio.to_thread(self._sealers, project)
+            self._warmed.add(project)

@@ -1,0 +1,164 @@
+"""One connection that stays: locks that are held while a process lives, and notifications.
+
+**Rules**
+1. What is held is held by this connection: it is gone with the process, the machine or the network,
+   and nobody needs a clock to know. A connection that was lost is made again, and takes again what
+   it is to hold.
+2. Whoever waits for a notification is woken when the connection is lost: what was told meanwhile
+   reached nobody, so they look for themselves.
+3. Everything here happens on the database's private loop; other threads use ``Database.wait``.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import asyncpg
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database
+
+HOLD_SECONDS = 15.0
+_AGAIN_SECONDS = 0.2
+_PULSE_SECONDS = 5.0
+_KEY = "hashtextextended($1, 0)"
+_FAILED = (StoreUnavailable, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Presence:
+    """Holds names (advisory locks) and listens to one channel, for as long as it is open."""
+
+    def __init__(self, database: Database, channel: str) -> None:
+        self._database = database
+        self._channel = channel
+        self._connection: Connection | None = None
+        self._wanted: set[str] = set()
+        self._held: set[str] = set()
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._moved = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def listening(self) -> bool:
+        """Whether notifications arrive now."""
+        return self._connection is not None
+
+    async def hold(self, name: str) -> None:
+        """Be the holder of a name until ``close``, through every loss of the connection.
+
+        Raises StoreUnavailable where another holds it, or the database does not answer.
+        """
+        self._wanted.add(name)
+        self.start()
+        try:
+            async with asyncio.timeout(HOLD_SECONDS):
+                while name not in self._held:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError as error:
+            self._wanted.discard(name)
+            raise self._database.unavailable(error) from error
+
+    async def lead(self, name: str) -> bool:
+        """Whether this process leads under a name: the first to ask does, until it is gone."""
+        self.start()
+        connection = self._connection
+        if connection is None:
+            return False
+        if name not in self._held and await self._taken(connection, name):
+            self._held.add(name)
+        return name in self._held
+
+    @contextmanager
+    def told(self, payload: str) -> Iterator[asyncio.Event]:
+        """An event that is set when this payload is notified, or the connection is lost."""
+        self.start()
+        event = asyncio.Event()
+        self._waiting.setdefault(payload, set()).add(event)
+        try:
+            yield event
+        finally:
+            waiting = self._waiting[payload]
+            waiting.discard(event)
+            if not waiting:
+                del self._waiting[payload]
+
+    def start(self) -> None:
+        """Connect, and stay so."""
+        if self._keeping is None:
+            self._keeping = asyncio.ensure_future(self._keep())
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+            self._keeping = None
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._stay()
+            except _FAILED:
+                pass  # the ledger's other calls tell that the database is away
+            finally:
+                self._connection = None
+                self._held.clear()
+                for events in self._waiting.values():
+                    for event in events:
+                        event.set()
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _stay(self) -> None:
+        connection = await self._database.connect()
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
+        try:
+            await connection.add_listener(self._channel, self._notified)
+            self._connection = connection
+            while not lost.is_set():
+                for name in self._wanted - self._held:
+                    if await self._taken(connection, name):
+                        self._held.add(name)
+                        self._moved.set()
+                await self._pulse(connection, lost)
+        finally:
+            connection.terminate()
+
+    async def _pulse(self, connection: Connection, lost: asyncio.Event) -> None:
+        """Wait a while; ask the server whether it is still there, for a dead line says nothing."""
+        waiting_to_hold = bool(self._wanted - self._held)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_AGAIN_SECONDS if waiting_to_hold else _PULSE_SECONDS):
+                await lost.wait()
+        if not lost.is_set():
+            await connection.execute("SELECT 1", timeout=READ_SECONDS)
+
+    async def _taken(self, connection: Connection, name: str) -> bool:
+        taken: bool = await connection.fetchval(
+            f"SELECT pg_try_advisory_lock({_KEY})",
+            *(self._lock_name(name),),
+            timeout=READ_SECONDS,
+        )
+        return taken
+
+    def _lock_name(self, name: str) -> str:
+        return f"agenttwin {self._database.schema} {name}"
+
+    def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        for event in self._waiting.get(str(payload), ()):
+            event.set()
+
+
+async def holders(connection: Connection, schema: str, names: list[str]) -> set[str]:
+    """Which of the names some session holds now."""
+    rows = await connection.fetch(
+        "WITH asked AS (SELECT name, hashtextextended('agenttwin ' || $1 || ' ' || name, 0) AS key"
+        " FROM unnest($2::text[]) AS asked (name))"
+        " SELECT name FROM asked WHERE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND classid = ((key >> 32) & 4294967295)::oid AND objid = (key & 4294967295)::oid"
+        " AND objsubid = 1 AND granted)",
+        *(schema, names),
+    )
+    return {row[0] for row in rows}

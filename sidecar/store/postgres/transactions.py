@@ -1,0 +1,200 @@
+"""The ledger's transactions on Postgres: what must happen together, as jobs for the writer.
+
+**Rules**
+1. Policy revision, the requester's key, key claim, approval, holds and the signed authorisation are
+   one transaction; whatever fails raises Undone and leaves nothing.
+2. Receipt, end of the claim, holds and a restored approval are one transaction. Asked again after a
+   commit whose answer was lost, it is done already.
+3. A vote and what it resolves are one transaction, each in the audit chain.
+"""
+
+from processors.model.call import Approval, Receipt
+from sidecar.canonical import canonical
+from sidecar.store import receipts
+from sidecar.store.ledger import (
+    Ballot,
+    CallOutcome,
+    ClaimEnd,
+    Committed,
+    Intent,
+    IntentResult,
+    NotCommitted,
+    Occupied,
+    OpenedCall,
+)
+from sidecar.store.postgres import approvals, calls, claims, vault
+from sidecar.store.postgres.chain import Turn
+from sidecar.store.sealing import ApprovalRow
+from sidecar.store.standing import Undone, why_not_counted
+
+POLICY_REVISION = "policy_revision"
+_GROUND = (
+    "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
+    " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"
+)
+
+
+async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
+    """Set the revision intents must have been decided under."""
+    if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
+        await _append(turn, "policy_activated", "", now_ns, {"revision": revision})
+
+
+async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> IntentResult:
+    """The one final transaction. Raises Undone."""
+    connection = turn.connection
+    ground = await connection.fetchrow(
+        _GROUND, POLICY_REVISION, intent.call.principal.removeprefix("key:")
+    )
+    assert ground is not None, "the query always has one row"
+    if ground["revision"] != intent.policy_revision.encode():
+        raise Undone(NotCommitted(code="policy_changed"))
+    if ground["revoked"]:
+        raise Undone(NotCommitted(code="key_revoked"))
+    before = await claims.call_of(connection, intent.expected) if intent.expected else None
+    fence = await claims.take(connection, intent)
+    if fence is None:
+        raise Undone(Occupied())
+    if before is not None:
+        await _let_go(turn, intent, before)
+    await _consume(turn, intent)
+    for hold in intent.holds:
+        await connection.execute(
+            "INSERT INTO hold (call_id, scope, project, amount, currency, state)"
+            " VALUES ($1, $2, $3, $4, $5, 'held')",
+            *(intent.call.call_id, hold.scope, intent.call.project, hold.amount, hold.currency),
+        )
+    await _append_receipt(turn, intent.call, intent.receipt, arguments, intent.now_ns)
+    return Committed(claim=fence)
+
+
+async def record(
+    turn: Turn, outcome: CallOutcome, arguments: bytes | None, answer: bytes | None
+) -> bool:
+    """A receipt and the end of its claim; False when the claim is another's or has ended."""
+    receipt = outcome.receipt
+    if outcome.end is not None:
+        done = await claims.end(
+            turn.connection,
+            outcome.end,
+            now_ns=outcome.now_ns,
+            receipt_id=receipt.receipt_id,
+            answer=answer,
+        )
+        if not done:
+            return await calls.has_receipt(turn.connection, receipt.receipt_id)
+        await _settle(turn, outcome, outcome.end)
+    elif await calls.has_receipt(turn.connection, receipt.receipt_id):
+        return True
+    await _append_receipt(turn, outcome.call, receipt, arguments, outcome.now_ns)
+    return True
+
+
+async def ask(turn: Turn, wanted: Approval, summary: bytes) -> ApprovalRow:
+    """The request for this action and key: ``wanted`` if there is none yet."""
+    found = await approvals.find_asked(turn.connection, wanted)
+    if found is not None:
+        return found
+    await approvals.insert(turn, wanted, summary)
+    body = {
+        "action_hash": wanted.action_hash,
+        "approval_id": wanted.approval_id,
+        "key_hash": wanted.key_hash,
+        "requester": wanted.requester,
+        "shown_digest": wanted.shown_digest,
+        "tool": wanted.tool,
+    }
+    await _append(turn, "approval_requested", wanted.project, wanted.requested_at_ns, body)
+    return wanted, summary
+
+
+async def vote(turn: Turn, ballot: Ballot) -> str | None:
+    """Count a vote: None, or the code of why it does not count."""
+    row = await approvals.find(turn.connection, ballot.project, ballot.approval_id)
+    code = why_not_counted(row[0] if row else None, ballot)
+    if code is None and await approvals.is_revoked(turn.connection, ballot.voter):
+        code = "approver_not_eligible"
+    if code == "approval_expired":
+        await _resolve(turn, ballot, "expired")
+    if code is not None or row is None:
+        return code
+    if not await approvals.add_vote(turn, ballot):
+        return "vote_repeated"
+    body = {
+        "approval_id": ballot.approval_id,
+        "decision": ballot.decision,
+        "reason": ballot.reason,
+        "shown_digest": ballot.shown_digest,
+        "voter": ballot.voter,
+    }
+    await _append(turn, "approval_vote", ballot.project, ballot.now_ns, body)
+    await approvals.tell(turn, ballot.approval_id)
+    if ballot.decision == "deny":
+        await _resolve(turn, ballot, "denied")
+    elif await approvals.standing(turn.connection, ballot.approval_id) >= row[0].approvers_min:
+        await _resolve(turn, ballot, "approved")
+    return None
+
+
+async def _consume(turn: Turn, intent: Intent) -> None:
+    if intent.approval is None:
+        return
+    code = await approvals.consume(
+        turn,
+        intent.approval,
+        project=intent.call.project,
+        requester=intent.call.principal,
+        by=intent.call.call_id,
+        now_ns=intent.now_ns,
+    )
+    if code is not None:
+        raise Undone(NotCommitted(code=code))
+
+
+async def _let_go(turn: Turn, intent: Intent, before: str) -> None:
+    """What the attempt taken over still holds: its amounts, and an approval never used."""
+    await turn.connection.execute(
+        "UPDATE hold SET state = 'released' WHERE call_id = $1 AND state = 'held'", before
+    )
+    assert intent.expected is not None
+    if intent.expected.state == "claimed":
+        await _restore(turn, before, intent.call.project, intent.now_ns)
+
+
+async def _restore(turn: Turn, call_id: str, project: str, at_ns: int) -> None:
+    restored = await approvals.restore(turn, call_id)
+    if restored is not None:
+        body = {"approval_id": restored, "call_id": call_id}
+        await _append(turn, "approval_restored", project, at_ns, body)
+
+
+async def _settle(turn: Turn, outcome: CallOutcome, ended: ClaimEnd) -> None:
+    await turn.connection.execute(
+        "UPDATE hold SET state = $1 WHERE call_id = $2 AND state = 'held'",
+        *(ended.holds, ended.call_id),
+    )
+    if ended.restore_approval:
+        await _restore(turn, ended.call_id, outcome.call.project, outcome.now_ns)
+
+
+async def _resolve(turn: Turn, ballot: Ballot, status: str) -> None:
+    if await approvals.set_status(turn, ballot.approval_id, status):
+        body = {"approval_id": ballot.approval_id, "status": status}
+        await _append(turn, "approval_resolved", ballot.project, ballot.now_ns, body)
+
+
+async def _append_receipt(
+    turn: Turn, call: OpenedCall, receipt: Receipt, arguments: bytes | None, now_ns: int
+) -> None:
+    seq = await turn.append(
+        at_ns=now_ns,
+        project=call.project,
+        kind=receipt.phase,
+        body=f'{{"receipt":{receipts.text(receipt)}}}',
+    )
+    await calls.write(turn, call, receipt, arguments, seq)
+
+
+async def _append(turn: Turn, kind: str, project: str, at_ns: int, body: dict[str, str]) -> None:
+    text = canonical(body).decode()
+    await turn.append(at_ns=at_ns, project=project, kind=kind, body=text)

@@ -1,0 +1,58 @@
+"""Signing keys and named state of the gateway on Postgres.
+
+**Rules**
+1. Private keys and secrets are stored sealed; public keys in the clear, so that anybody can verify.
+2. Whichever process asks first makes the key; all use the newest.
+"""
+
+from sidecar.store.postgres.chain import Turn
+from sidecar.store.postgres.connection import Connection
+from sidecar.store.sealing import SealedKey
+
+
+async def find_or_add_key(turn: Turn, made: SealedKey) -> SealedKey:
+    """The newest key, ``made`` if there was none."""
+    row = await turn.connection.fetchrow(
+        "SELECT kid, public, sealed, created_at_ns FROM signing_key"
+        " ORDER BY created_at_ns DESC, kid LIMIT 1"
+    )
+    if row is not None:
+        return SealedKey(**dict(row))
+    await turn.connection.execute(
+        "INSERT INTO signing_key (kid, public, sealed, created_at_ns) VALUES ($1, $2, $3, $4)",
+        *(made.kid, made.public, made.sealed, made.created_at_ns),
+    )
+    return made
+
+
+async def public_keys(connection: Connection) -> dict[str, bytes]:
+    """Every key's public half by key id."""
+    return {row[0]: row[1] for row in await connection.fetch("SELECT kid, public FROM signing_key")}
+
+
+async def get_state(connection: Connection, name: str) -> bytes | None:
+    """A named value."""
+    value: bytes | None = await connection.fetchval(
+        "SELECT value FROM gateway_state WHERE name = $1", name
+    )
+    return value
+
+
+async def set_state(turn: Turn, name: str, value: bytes) -> bool:
+    """Set a named value; False when it was that already."""
+    if await get_state(turn.connection, name) == value:
+        return False
+    await turn.connection.execute(
+        "INSERT INTO gateway_state (name, value) VALUES ($1, $2)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        *(name, value),
+    )
+    return True
+
+
+async def find_or_add_state(turn: Turn, name: str, made: bytes) -> bytes:
+    """A named value, ``made`` if there was none."""
+    found = await get_state(turn.connection, name)
+    if found is None:
+        await set_state(turn, name, made)
+    return made if found is None else found
