@@ -2,8 +2,8 @@
 
 Rules
 1. ``off``: every captured text and value goes: messages, outputs, arguments, results, the final
-   answer, claims' texts, errors' and free texts, evidence data, attributes that ``allowed`` does
-   not list. Ids, names, times, status, usage, decisions and the outcome stay.
+   answer, claims' texts, identifiers and amounts, errors' and free texts, evidence data, attributes
+   that ``allowed`` does not list. Ids, names, times, status, usage, decisions and the outcome stay.
 2. ``redacted``: texts stay, with what ``detectors`` find replaced on the project's terms;
    attributes of unknown keys go. ``full``: all stays.
 3. ``content_state`` keeps that there was something: what lost anything is ``redacted``.
@@ -93,10 +93,15 @@ def _contradiction(item: Contradiction, keep: Keeping) -> Contradiction:
 
 
 def _claim(claim: Claim, keep: Keeping) -> Claim:
+    amount = keep.text(claim.amount) if claim.amount else claim.amount
     return replace(
         claim,
         subject=keep.name(claim.subject) if claim.subject else claim.subject,
         text=keep.text(claim.text) if claim.text else claim.text,
+        action=keep.name(claim.action) if claim.action else claim.action,
+        objects=tuple(kept for one in claim.objects if (kept := keep.text(one))),
+        amount=amount,
+        currency=keep.name(claim.currency) if claim.currency and amount else None,
     )
 
 

@@ -8,13 +8,19 @@ Rules
 
 import re
 
-_SENTENCE = re.compile(r"(?<=[.!?…])[\"')\]*_]*\s+|\n+|(?<=[a-z][.!?])(?=[A-Z])")
+_SENTENCE = re.compile(
+    r"(?<=[。！？])[」』”\"]*|(?<=[.!?…])[\"')\]*_]*\s+|\n+|(?<=[a-z][.!?])(?=[A-Z])"
+)
 _FRAGMENT = re.compile(
     r"\s*(?:[;—–]|:(?!\d)|,(?!\d)|\s-\s|\s(?:and|but|however|although|though|so|then|or|because"
     r"|nor)\s)\s*"
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE)
-_QUOTED = re.compile(r"[\"“][^\"“”\n]{0,400}[\"”]")
+_QUOTED = re.compile(
+    r"„[^“”\n]{0,400}[“”]|«[^»\n]{0,400}»|「[^」\n]{0,400}」|『[^』\n]{0,400}』"
+    r"|[\"“][^\"“”\n]{0,400}[\"”]"
+)
+_NO_WORD = re.compile(r"[^\w' -]+|_(?=\W|$)")
 _MARKS = re.compile(r"[.,;:']")
 _CONTRACTIONS = (
     (re.compile(r"\bwon't\b"), "will not"),
@@ -59,6 +65,16 @@ def fragments(sentence: str) -> list[tuple[str, bool]]:
         start, strong = match.end(), not match[0].strip().isalpha()
     parts.append((_trim(sentence[start:]), strong))
     return [part for part in parts if part[0]]
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence is a question."""
+    return sentence.rstrip("\"')]*_ 」”").endswith(("?", "？")) or sentence.startswith("¿")
+
+
+def bare(text: str) -> str:
+    """A text in the form its words have in a clause, so that one can be found in the other."""
+    return _trim(_NO_WORD.sub(" ", text.lower()))
 
 
 def _trim(text: str) -> str:

@@ -46,12 +46,16 @@ _WHOLE_OBJECTS: Final = stems(
 
 
 class Nameable(Struct, frozen=True, kw_only=True):
-    """A tool as words can mean it: all stems of its name, and the ``core`` that is its act."""
+    """A tool as words can mean it: all stems of its name, and the ``core`` that is its act.
+
+    ``act`` is the core in the name's own words.
+    """
 
     name: str
     stems: frozenset[str]
     core: frozenset[str]
     reading: bool
+    act: str = ""
 
 
 class Unbound(Exception):
@@ -79,7 +83,19 @@ def _nameable(name: str, class_: SideEffectClass | None) -> Nameable:
     head = stem(parts[0]) if parts else ""
     core = (every - GENERIC or every) if head in GENERIC else frozenset([head])
     reading = class_ == "read" or (class_ is None and is_reading(name))
-    return Nameable(name=name, stems=every, core=core, reading=reading)
+    act = "_".join(part for part in parts if stem(part) in core)
+    return Nameable(name=name, stems=every, core=core, reading=reading, act=act)
+
+
+def acting(subject: str | None, known: Sequence[Nameable]) -> str | None:
+    """The act of a claim's subject in its tool's own words; None where no tool is meant."""
+    return next((tool.act for tool in known if tool.name == subject and tool.act), None)
+
+
+def named_as(name: str, known: Sequence[Nameable]) -> Nameable | None:
+    """The tool that a step's name means."""
+    exact = next((tool for tool in known if tool.name == name), None)
+    return exact or next((tool for tool in known if same_tool(name, tool.name)), None)
 
 
 def resolve(subject: str, known: Sequence[Nameable]) -> str:

@@ -122,7 +122,10 @@ PHRASES: tuple[Phrase, ...] = (
         generic=True,
     ),
     _success(
-        "S5", rf"^{_ADVERBS}{_VERB} (?:(?:the|a|an|your|it|this|that|both|all)\b|\d)", past=True
+        "S5",
+        rf"^{_ADVERBS}{_VERB} "
+        r"(?:(?:the|a|an|your|you|it|this|that|both|all)\b|\d|[a-z]+ [a-z]*-?\d)",
+        past=True,
     ),
     _success(
         "S6",

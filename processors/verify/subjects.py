@@ -95,6 +95,15 @@ _SYNONYMS = (
     "notify inform alert",
     "transfer move wire escalate",
     "charge bill debit",
+    "approve authorise authorize",
+    "email mail",
+    "pay settle",
+    "schedule plan",
+    "reject decline deny",
+    "enable activate",
+    "disable deactivate",
+    "deploy release",
+    "upload attach",
 )
 
 
@@ -180,6 +189,8 @@ def _bare(word: str) -> str:
     for suffix, instead, remain in _BY_LAST_LETTER.get(word[-1:], ()):
         if len(word) - len(suffix) >= remain and word.endswith(suffix):
             word = word[: -len(suffix)] + instead
+            if word[-1] == "y" and len(word) > 3:  # deployed = deploy
+                word = word[:-1] + "i"
             break
     if len(word) > 3 and word[-1] == "e":
         word = word[:-1]

@@ -128,7 +128,7 @@ def _verb(change: Change) -> str:
 
 def _claimed(observed: Observed) -> str:
     said = [claim for claim in observed.trace.claims if claim.source == "final_answer"]
-    claims = said or list(observed.trace.claims)
+    claims = said or [one for one in observed.trace.claims if one.source != "tool_result"]
     return claims[-1].status if claims else "none"
 
 
