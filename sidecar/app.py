@@ -15,13 +15,13 @@ import os
 import signal
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Set
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -81,7 +81,16 @@ from sidecar.receive.worker import Admission
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
+from sidecar.store.location import Location, read_location
 from sidecar.store.outbox import Lane
+from sidecar.store.ports import (
+    ExportProgress,
+    OpenTraces,
+    Outbox,
+    Published,
+    TraceReader,
+    Verdicts,
+)
 from sidecar.store.redaction import RedactionKeys
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
 from sidecar.store.sqlite.keys import SqliteKeys
@@ -93,7 +102,11 @@ from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_
 from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.telemetry import MetricsServer, cannot_listen, log
 
+if TYPE_CHECKING:
+    from sidecar.store.postgres.connection import Database
+
 _VET_NS = 2 * 10**9
+_FILES = ("ledger.db", "journal.db", "traces.db")
 DISTRIBUTION = "agenttwin-sidecar"
 
 
@@ -110,6 +123,49 @@ def load_config(
 
 
 @contextmanager
+def open_database(
+    loaded: Loaded, kind: Literal["ledger", "traces"], *, make: bool = False
+) -> "Iterator[Database]":
+    """One schema of the store on Postgres; ``make`` brings it up to date. Raises SidecarError."""
+    try:  # imported here: the driver comes with the extra ``postgres``
+        from sidecar.store.postgres.connection import Database
+        from sidecar.store.postgres.migrations import applied, migrate, migrations
+    except ImportError as error:
+        raise SidecarError(
+            f"the driver of a store on Postgres is not installed: {error}",
+            where="configuration key store.url",
+            do="Install agenttwin-sidecar[postgres].",
+        ) from None
+    database = Database(_location(loaded), schema=kind)
+    try:
+        if make:
+            migrate(database, migrations(kind))
+        elif not applied(database).number:
+            raise StoreUnavailable(
+                "there is no store", where=database.where, do="Make it: sidecar store migrate."
+            )
+        yield database
+    finally:
+        database.close()
+
+
+def _location(loaded: Loaded) -> Location:
+    """The database, with the password of ``store.password_file``. Raises SidecarError."""
+    store = loaded.config.store
+    if not store.password_file:
+        return read_location(store.url)
+    path = loaded.path(store.password_file)
+    try:
+        return read_location(store.url, path.read_text().rstrip("\r\n"))
+    except OSError as error:
+        raise SidecarError(
+            f"the database's password cannot be read: {error.strerror}",
+            where=str(path),
+            do="Correct store.password_file.",
+        ) from None
+
+
+@contextmanager
 def open_keys(loaded: Loaded) -> Iterator[SqliteKeys]:
     """The key store of the ledger, made when absent."""
     keys = SqliteKeys(Path(loaded.store_folder) / "ledger.db")
@@ -120,8 +176,17 @@ def open_keys(loaded: Loaded) -> Iterator[SqliteKeys]:
 
 
 @contextmanager
-def open_traces(loaded: Loaded) -> Iterator[SqliteTraces]:
-    """The published traces, read only. Raises StoreUnavailable where there is no store."""
+def open_traces(loaded: Loaded, *, source: str | None = None) -> Iterator[TraceReader]:
+    """The published traces, read only. Raises StoreUnavailable where there is no store.
+
+    ``source``: whose drops are told, where several sidecars share the store.
+    """
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.traces import PostgresTraces
+
+        with open_database(loaded, "traces") as database:
+            yield PostgresTraces(database, source=source)
+        return
     traces = SqliteTraces(Path(loaded.store_folder) / "traces.db")
     try:
         yield traces
@@ -130,8 +195,14 @@ def open_traces(loaded: Loaded) -> Iterator[SqliteTraces]:
 
 
 @contextmanager
-def open_published(loaded: Loaded) -> Iterator[SqlitePublished]:
+def open_published(loaded: Loaded) -> Iterator[Published]:
     """Published revisions in their order. Raises StoreUnavailable where there is no store."""
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.published import PostgresPublished
+
+        with open_database(loaded, "traces") as database:
+            yield PostgresPublished(database)
+        return
     published = SqlitePublished(Path(loaded.store_folder) / "traces.db")
     try:
         yield published
@@ -161,8 +232,14 @@ def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
 
 
 @contextmanager
-def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[SqliteVerdicts]:
+def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[Verdicts]:
     """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.verdicts import PostgresVerdicts
+
+        with open_database(loaded, "traces", make=write) as database:
+            yield PostgresVerdicts(database)
+        return
     path = Path(loaded.store_folder) / "traces.db"
     if write:
         migrate_traces(path)
@@ -171,6 +248,63 @@ def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[SqliteVerd
         yield verdicts
     finally:
         verdicts.close()
+
+
+def make_traces(loaded: Loaded) -> None:
+    """Make the trace store or bring it up to date. Raises StoreUnavailable."""
+    if loaded.config.store.on_postgres:
+        with open_database(loaded, "traces", make=True):
+            return
+    migrate_traces(Path(loaded.store_folder) / "traces.db")
+
+
+@contextmanager
+def open_open_traces(loaded: Loaded, ring: Keyring, source: str) -> Iterator[OpenTraces]:
+    """The pipeline's side of the traces; ``source`` names the pipeline among others."""
+    bounds = loaded.config.assemble.bounds
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.traces import PostgresOpenTraces
+
+        with (
+            open_database(loaded, "traces") as database,
+            closing(
+                PostgresOpenTraces(database, sealers=ring, bounds=bounds, source=source)
+            ) as opened,
+        ):
+            yield opened
+        return
+    path = Path(loaded.store_folder) / "traces.db"
+    with closing(SqliteOpenTraces(path, sealers=ring, bounds=bounds)) as lying:
+        yield lying
+
+
+@contextmanager
+def open_outbox(loaded: Loaded, ring: Keyring) -> Iterator[Outbox]:
+    """The exporters' side of the outbox."""
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.outbox import PostgresOutbox
+
+        with (
+            open_database(loaded, "traces") as database,
+            closing(PostgresOutbox(database, sealers=ring)) as outbox,
+        ):
+            yield outbox
+        return
+    with closing(SqliteOutbox(Path(loaded.store_folder) / "traces.db", sealers=ring)) as lying:
+        yield lying
+
+
+@contextmanager
+def open_export_progress(loaded: Loaded) -> Iterator[ExportProgress]:
+    """How the exporters do."""
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.outbox import PostgresExportProgress
+
+        with open_database(loaded, "traces") as database:
+            yield PostgresExportProgress(database)
+        return
+    with closing(SqliteExportProgress(Path(loaded.store_folder) / "traces.db")) as lying:
+        yield lying
 
 
 @asynccontextmanager
@@ -455,9 +589,10 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         stack.callback(journal.close)
         ledger = SqliteLedger(folder / "ledger.db", ring)
         stack.callback(ledger.close)
-        migrate_traces(folder / "traces.db")
+        make_traces(loaded)
         _prepare_export(loaded)
-        traces = stack.enter_context(open_traces(loaded))
+        name = journal_cursor(journal.journal_id)
+        traces = stack.enter_context(open_traces(loaded, source=name))
         egress = Egress(own_ports=own_ports)
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
@@ -482,7 +617,6 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await _start(stack, policy)
         await _start(stack, gateway)
         await _start(stack, pipeline)
-        name = journal_cursor(journal.journal_id)
         await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await _start(stack, DropWatch(traces))
         await _start(stack, OutcomeWatch(stack.enter_context(open_published(loaded))))
@@ -686,7 +820,13 @@ def _prepare_export(loaded: Loaded) -> None:
         Lane(name=exporter.title, bytes_max=exporter.otlp.queue.bytes_max)
         for exporter in loaded.config.export
     ]
-    forgotten = prepare_outbox(Path(loaded.store_folder) / "traces.db", lanes)
+    if loaded.config.store.on_postgres:
+        from sidecar.store.postgres.outbox import prepare_outbox as prepare_shared
+
+        with open_database(loaded, "traces") as database:
+            forgotten = prepare_shared(database, lanes)
+    else:
+        forgotten = prepare_outbox(Path(loaded.store_folder) / "traces.db", lanes)
     if forgotten:
         log("export").warning("export_forgotten", requests=forgotten, reason="no exporter is left")
 
@@ -709,8 +849,7 @@ async def _start_export(
             ) from None
         except TargetRefused as error:
             log("export").warning("export_not_reachable_yet", reason=str(error))
-    progress = SqliteExportProgress(Path(loaded.store_folder) / "traces.db")
-    stack.callback(progress.close)
+    progress = stack.enter_context(open_export_progress(loaded))
     settings = ExportSettings(loaded=loaded, master=master, own_ports=tuple(sorted(own_ports)))
     process = PipelineProcess("sidecar.app:export_main", msgspec.json.encode(settings), "export")
     await _start(stack, process)
@@ -823,12 +962,12 @@ def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
 def _open_pipeline(settings: bytes) -> Work:
     given = msgspec.json.decode(settings, type=PipelineSettings)
     loaded, folder = given.loaded, _existing(given.loaded)
+    stack = ExitStack()
     keys = SqliteKeys(folder / "ledger.db")
     ring = keyring(keys, given.master)
     journal = SqliteJournalReader(folder / "journal.db", sealers=ring)
-    bounds = loaded.config.assemble.bounds
-    opened = SqliteOpenTraces(folder / "traces.db", sealers=ring, bounds=bounds)
-    traces = SqliteTraces(folder / "traces.db")
+    opened = stack.enter_context(open_open_traces(loaded, ring, journal_cursor(journal.journal_id)))
+    traces = stack.enter_context(open_traces(loaded))
     ledger = SqliteLedgerReader(folder / "ledger.db", ring)
     # No probe may ask the sidecar itself: nothing it says of the world would be independent.
     listening = (split_address(address)[1] for _, address in loaded.config.addresses() if address)
@@ -847,7 +986,8 @@ def _open_pipeline(settings: bytes) -> Work:
     )
 
     def close() -> None:
-        for store in (opened, traces, journal, ledger, keys):
+        stack.close()
+        for store in (journal, ledger, keys):
             store.close()
 
     return Work(
@@ -865,7 +1005,8 @@ def _existing(loaded: Loaded) -> Path:
     The parent made all of them: what is missing was taken away, and stands in for nothing empty.
     """
     folder = Path(loaded.store_folder)
-    for name in ("ledger.db", "journal.db", "traces.db"):
+    here = ("journal.db",) if loaded.config.store.on_postgres else _FILES
+    for name in here:
         if not (folder / name).exists():
             raise StoreUnavailable(
                 "the store was deleted while it was in use",
@@ -886,13 +1027,14 @@ def _open_export(settings: bytes) -> Life:
     given = msgspec.json.decode(settings, type=ExportSettings)
     folder = _existing(given.loaded)
     keys = SqliteKeys(folder / "ledger.db")
-    outbox = SqliteOutbox(folder / "traces.db", sealers=keyring(keys, given.master))
+    stack = ExitStack()
+    outbox = stack.enter_context(open_outbox(given.loaded, keyring(keys, given.master)))
     own_ports = frozenset(given.own_ports)
     start = Path(given.loaded.folder)
     lanes = [open_lane(each, start, own_ports) for each in given.loaded.config.export]
 
     def close() -> None:
-        outbox.close()
+        stack.close()
         keys.close()
 
     return Life(run=partial(export, lanes, outbox, dice), close=close)

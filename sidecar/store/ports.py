@@ -161,6 +161,10 @@ class Traces(Protocol):
         ...
 
 
+class TraceReader(Traces, Cursors, Dropped, Protocol):
+    """Published traces, and how the pipeline does that publishes them."""
+
+
 class Published(Protocol):
     """Published revisions in the order in which they were published."""
 
