@@ -1,9 +1,12 @@
 """Rounds of load with ``kill -9`` of a random process of the sidecar's tree at a random moment.
 
-Goal: every acknowledged span is in the store after restart, and none twice (REC-02, REC-06).
+Goal: every acknowledged span is in the store after restart, and none twice (REC-02, REC-06); and
+every one has reached the downstream, where a window may come twice (docs/specs/export.md).
 Method: a sender in a process of its own logs what was acknowledged and sends again what was not;
 this process kills one of the tree, restarts the sidecar when it was the main one, and at the end a
-third process counts in the store. Each kind of process is killed at least twice.
+third process counts in the store. Downstream stands a real OTLP server that outlives all of them.
+Each kind of process is killed at least twice in 30 rounds: the main one, the pipeline, the policy
+engine, the exporters, and the one that looks at large bodies.
 
 Usage: python tests/e2e/kill_rounds.py [ROUNDS] [SEED]
 """
@@ -17,25 +20,47 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from sidecar_process import SidecarProcess  # noqa: E402
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from export_rig import GrpcSink  # noqa: E402
+from sidecar_process import CONFIG, SidecarProcess  # noqa: E402
 
-KINDS = {"main": "serve", "pipeline": "pipeline_main", "policy": "policy"}
+# What a child's command line holds, by kind; the main process is known by its id.
+CHILDREN = {
+    "pipeline": "pipeline_main",
+    "policy": "policy",
+    "export": "export_main",
+    "checker": "receive.process",
+}
+KINDS = ("main", *CHILDREN)
+# What must be none. What comes downstream again is told: delivery is at least once.
+FAULTS = ("missing", "twice", "downstream_missing")
 SECONDS = 60
+DOWNSTREAM = """\
+export:
+  - name: downstream
+    otlp:
+      endpoint: "ENDPOINT"
+      protocol: grpc
+      allow_cidrs: ["127.0.0.0/8"]
+      retry: {initial: 50ms, max: 200ms}
+"""
 
 
 class Rounds:
-    """One sidecar, one sender, and the means to kill."""
+    """One sidecar, one sender, one downstream, and the means to kill."""
 
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed, downstream):
         self.folder = folder
         self.dice = random.Random(seed)
         self.seed = seed
         self.killed = dict.fromkeys(KINDS, 0)
-        self.sidecar = SidecarProcess(folder)
+        self.downstream = downstream
+        config = CONFIG + DOWNSTREAM.replace("ENDPOINT", downstream.url)
+        self.sidecar = SidecarProcess(folder, config)
         self.sender = None
 
     def start(self):
@@ -85,18 +110,18 @@ class Rounds:
         for pid in _descendants(root):
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{pid}/cmdline").read_text()
-                for kind in ("pipeline", "policy"):
-                    if KINDS[kind] in command:
+                for kind, words in CHILDREN.items():
+                    if words in command:
                         found[kind].append(pid)
         return found
 
     def finish(self):
-        """Stop the load, let the pipeline catch up, and have the store counted."""
+        """Stop the load, let the sidecar catch up, and have everything counted."""
         (self.folder / "stop").touch()
         self.sender.wait(SECONDS)
         deadline = time.monotonic() + SECONDS
         counted = self.count()
-        while (counted["missing"] or counted["twice"]) and time.monotonic() < deadline:
+        while any(counted[k] for k in FAULTS) and time.monotonic() < deadline:
             time.sleep(0.5)
             counted = self.count()
         return counted
@@ -105,7 +130,20 @@ class Rounds:
         """What another process counts."""
         arguments = [str(self.folder / "data"), str(self.folder / "acknowledged")]
         command = [sys.executable, str(HERE / "kill_counter.py"), *arguments]
-        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        counted = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        return counted | self.count_downstream()
+
+    def count_downstream(self):
+        """What has come out, against what was acknowledged."""
+        acknowledged = {
+            tuple(line.split()) for line in (self.folder / "acknowledged").read_text().splitlines()
+        }
+        came = Counter((s.trace_id.hex(), s.span_id.hex()) for s, _ in self.downstream.spans())
+        return {
+            "downstream": len(came),
+            "downstream_missing": len(acknowledged - came.keys()),
+            "downstream_again": came.total() - len(came),
+        }
 
     def stop(self):
         """End everything that is still there."""
@@ -134,28 +172,29 @@ def _descendants(root):
 
 def play(folder, rounds, seed, tell=lambda line: None):
     """Some rounds; (what was counted, kills by kind)."""
-    game = Rounds(folder, seed)
-    try:
-        game.start()
-        for number in range(rounds):
-            tell(f"round {number + 1}: killed {game.one()}")
-        counted = game.finish()
-        tell(f"{counted} after killing {game.killed}")
-        return counted, game.killed
-    finally:
-        game.stop()
+    with GrpcSink() as downstream:
+        game = Rounds(folder, seed, downstream)
+        try:
+            game.start()
+            for number in range(rounds):
+                tell(f"round {number + 1}: killed {game.one()}")
+            counted = game.finish()
+            tell(f"{counted} after killing {game.killed}")
+            return counted, game.killed
+        finally:
+            game.stop()
 
 
 def main():
     """Play and exit 1 when a span is missing or there twice."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int.from_bytes(os.urandom(4), "big")
     print(f"{rounds} rounds, seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         counted, killed = play(Path(folder), rounds, seed, lambda line: print(line, flush=True))
     # A run that loaded or killed nothing has shown nothing.
-    idle = counted["acknowledged"] <= 50 * rounds or min(killed.values()) < rounds // 10
-    sys.exit(1 if idle or counted["missing"] or counted["twice"] else 0)
+    idle = counted["acknowledged"] <= 20 * rounds or min(killed.values()) < rounds // 15
+    sys.exit(1 if idle or any(counted[k] for k in FAULTS) else 0)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 LANES = 6
+# One request in so many is larger than what the receiver looks at by itself.
+LARGE_EVERY = 20
+LARGE_BYTES = 1_200_000
 BASE = 1_760_000_000_000_000_000
 OPERATIONS = ("invoke_agent", "chat", "execute_tool")
+
+
+def bulk(dice):
+    """Text that does not pack well: what does is refused as a bomb."""
+    return dice.randbytes(LARGE_BYTES // 2).hex()
 
 
 class Sender:
@@ -51,6 +59,9 @@ class Sender:
             operation = self.dice.choice(OPERATIONS)
             span.attributes.add(key="gen_ai.operation.name").value.string_value = operation
             ids.append((span.trace_id.hex(), span.span_id.hex()))
+        if self.dice.randrange(LARGE_EVERY) == 0:
+            # On a scope, where it is sent and looked at but kept with no step.
+            scope.scope.attributes.add(key="bulk").value.string_value = bulk(self.dice)
         return request.SerializeToString(), ids
 
     async def run(self):
