@@ -1040,7 +1040,7 @@ def _open_export(settings: bytes) -> Life:
     return Life(run=partial(export, lanes, outbox, dice), close=close)
 
 
-def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens) -> Authenticate:
+def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = None) -> Authenticate:
     """Who callers are, by keys, by tokens, and by what is configured of certificates."""
     config = loaded.config
     return Identity(
@@ -1048,7 +1048,7 @@ def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens) -> Authent
         clock.now_ns,
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
-        tokens=tokens if config.identity.oidc else None,
+        tokens=tokens if config.identity.oidc else None,  # without, a token is no form of key
     )
 
 

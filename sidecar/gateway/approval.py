@@ -3,8 +3,9 @@
 **Rules**
 1. The summary is rendered from the canonical action alone (``shown``), never from the agent's
    prose; its digest is in the request and in every vote, so what was on screen is evidence.
-2. An approver is a principal of kind ``approver``; neither the requester nor a key of the same
-   person (the same name) decides, and nobody counts twice.
+2. An approver is a principal whose role may decide (``identity.roles``), which no agent's does;
+   neither the requester nor a key of the same person (the same name) decides, and nobody counts
+   twice.
 3. One deny ends it. Time ends it: expired is denied, and no setting turns it into an allowance.
 4. An approval holds for one action under one key, one policy revision and one tool definition.
 """
@@ -23,6 +24,7 @@ from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import summary as summary
+from sidecar.identity.roles import allows
 from sidecar.store.ledger import OpenedCall
 
 POLL_AFTER_MS = 1000
@@ -84,13 +86,13 @@ def current(approval: Approval, now_ns: int) -> Approval:
 
 def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> str | None:
     """The code of why this principal may not decide this request, or None."""
-    if voter.kind != "approver" or voter.project != approval.project:
+    if not allows(voter, "approvals.decide") or voter.project != approval.project:
         return "approver_not_eligible"
     if "requester" in rules.distinct_from and voter.id == approval.requester:
         return "self_approval"
     if "owner" in rules.distinct_from and _same_person(voter.name, approval.requester_name):
         return "self_approval"
-    if approval.roles and not {voter.kind, voter.name} & set(approval.roles):
+    if approval.roles and not {voter.kind, voter.role, voter.name} & set(approval.roles):
         return "approver_not_eligible"
     return None
 

@@ -215,6 +215,10 @@ def _refusal(
             code="episode_refused",
             detail="an episode's token is honoured by a gateway in twin mode only",
         )
+    if principal.tools and call.tool not in principal.tools:
+        return Refusal(
+            status=403, code="tool_not_granted", detail="the credential is not for this tool"
+        )
     if call.class_ != "irreversible" or observe:
         return None
     if house.ephemeral and not house.accept_ephemeral and house.mode != "twin":
