@@ -42,7 +42,7 @@ from sidecar.errors import StoreUnavailable
 from sidecar.gateway.problem import Refused
 from sidecar.identity.grpc import shown
 from sidecar.identity.keys import Unauthenticated
-from sidecar.identity.roles import Permission
+from sidecar.identity.roles import Permission, actor
 from sidecar.listen.address import split_address
 from sidecar.listen.files import Certificate
 from sidecar.listen.grpc import bind
@@ -170,7 +170,9 @@ class ControlGrpc:
         self, operation: Operation, asks: type[Any], message: bytes, context: Context
     ) -> tuple[Any, Who]:
         """The operation's record, and the caller to be asked for anew. Raises Refused."""
-        await self._known(context, None, None)
+        caller = await self._known(context, None, None)
+        if actor(caller) == "agent":  # no project that it might name makes it another
+            await self._known(context, None, operation.permission)
         try:
             values = values_of(asks.FromString(message))
         except DecodeError:

@@ -1,5 +1,6 @@
 """Write docs/reference from the program itself: every configuration key, every command's help."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from msgspec.inspect import (
 
 from sidecar.cli.root import COMMANDS, root
 from sidecar.config import Config
+from sidecar.control.openapi import document
+from sidecar.control.operations import API_VERSION
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -109,7 +112,12 @@ def _help(command: click.Command, title: str, parent: click.Context | None):
             yield from _help(command.get_command(context, name), f"{title} {name}", context)
 
 
-PAGES = {"configuration.md": configuration, "commands.md": commands}
+def openapi() -> str:
+    """The control API's OpenAPI document."""
+    return json.dumps(document(API_VERSION), indent=1, ensure_ascii=False)
+
+
+PAGES = {"configuration.md": configuration, "commands.md": commands, "openapi.json": openapi}
 
 
 def main() -> None:
