@@ -11,18 +11,20 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/agenttwin-sidecar
 OPA := $(CACHE)/bin/opa-$(OPA_VERSION)
 COLLECTOR_VERSION := v0.161.0
 COLLECTOR := $(CACHE)/bin/otelcol-$(COLLECTOR_VERSION)
+OIDC_VERSION := v3.52.0
+OIDC := $(CACHE)/bin/oidc-$(OIDC_VERSION)
 HELM_VERSION := v3.19.0
 HELM := $(CACHE)/bin/helm-$(HELM_VERSION)
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
 
-test: $(STAMP) opa collector helm
+test: $(STAMP) opa collector helm oidc
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector helm
+test-full: $(STAMP) opa collector helm oidc
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 
 soak: $(STAMP) opa collector
@@ -88,6 +90,16 @@ helm:
 		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) \
 			&& mv "$(CACHE)/build/helm" "$(HELM)" && ln -sf "$(HELM)" "$(CACHE)/bin/helm"; \
 	else echo "Go is not installed: tests that need the real Helm will skip"; fi
+
+# A real OpenID Connect provider (zitadel/oidc's server), likewise.
+oidc:
+	@if [ -x "$(OIDC)" ]; then :; \
+	elif command -v go >/dev/null 2>&1; then \
+		echo "building the OpenID Connect provider $(OIDC_VERSION) once into the user's cache"; \
+		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build/oidc" GOFLAGS=-mod=mod \
+			go install github.com/zitadel/oidc/v3/example/server@$(OIDC_VERSION) \
+			&& mv "$(CACHE)/build/oidc/server" "$(OIDC)" && ln -sf "$(OIDC)" "$(CACHE)/bin/oidc"; \
+	else echo "Go is not installed: tests that need a real identity provider will skip"; fi
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-_TARGETS = {"opa": "opa", "otelcol": "collector", "helm": "helm"}
+_TARGETS = {"opa": "opa", "otelcol": "collector", "helm": "helm", "oidc": "oidc"}
 
 
 def program(name):
