@@ -79,34 +79,30 @@ from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
 from sidecar.receive.worker import Admission
 from sidecar.replay.stage.driver import StagePorts
+from sidecar.store.backend import (
+    Backend,
+    KeyBook,
+    Ledger,
+    LedgerReader,
+    PublishedStore,
+    TracesStore,
+    VerdictStore,
+)
 from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
 from sidecar.store.location import Location, read_location
 from sidecar.store.outbox import Lane
-from sidecar.store.ports import (
-    ExportProgress,
-    OpenTraces,
-    Outbox,
-    Published,
-    TraceReader,
-    Verdicts,
-)
 from sidecar.store.redaction import RedactionKeys
+from sidecar.store.sqlite.backend import LEDGER, TRACES, SqliteBackend
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
-from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
-from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
-from sidecar.store.sqlite.outbox import SqliteExportProgress, SqliteOutbox, prepare_outbox
-from sidecar.store.sqlite.published import SqlitePublished
-from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
-from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.telemetry import MetricsServer, cannot_listen, log
 
 if TYPE_CHECKING:
     from sidecar.store.postgres.connection import Database
 
 _VET_NS = 2 * 10**9
-_FILES = ("ledger.db", "journal.db", "traces.db")
+JOURNAL = "journal.db"
 DISTRIBUTION = "agenttwin-sidecar"
 
 
@@ -131,11 +127,7 @@ def open_database(
         from sidecar.store.postgres.connection import Database
         from sidecar.store.postgres.migrations import applied, migrate, migrations
     except ImportError as error:
-        raise SidecarError(
-            f"the driver of a store on Postgres is not installed: {error}",
-            where="configuration key store.url",
-            do="Install agenttwin-sidecar[postgres].",
-        ) from None
+        raise _no_driver(error) from None
     database = Database(_location(loaded), schema=kind)
     try:
         if make:
@@ -166,65 +158,65 @@ def _location(loaded: Loaded) -> Location:
 
 
 @contextmanager
-def open_keys(loaded: Loaded) -> Iterator[SqliteKeys]:
+def open_backend(loaded: Loaded) -> Iterator[Backend]:
+    """The stores the configuration names. Raises SidecarError."""
+    on_postgres = loaded.config.store.on_postgres
+    stores: Backend = _postgres(loaded) if on_postgres else SqliteBackend(Path(loaded.store_folder))
+    with closing(stores):
+        yield stores
+
+
+def _postgres(loaded: Loaded) -> Backend:
+    try:  # imported here: the driver comes with the extra ``postgres``
+        from sidecar.store.postgres.backend import PostgresBackend
+    except ImportError as error:
+        raise _no_driver(error) from None
+    return PostgresBackend(_location(loaded))
+
+
+def _no_driver(error: ImportError) -> SidecarError:
+    return SidecarError(
+        f"the driver of a store on Postgres is not installed: {error}",
+        where="configuration key store.url",
+        do="Install agenttwin-sidecar[postgres].",
+    )
+
+
+@contextmanager
+def open_keys(loaded: Loaded) -> Iterator[KeyBook]:
     """The key store of the ledger, made when absent."""
-    keys = SqliteKeys(Path(loaded.store_folder) / "ledger.db")
-    try:
+    with open_backend(loaded) as stores, closing(stores.keys()) as keys:
         yield keys
-    finally:
-        keys.close()
 
 
 @contextmanager
-def open_traces(loaded: Loaded, *, source: str | None = None) -> Iterator[TraceReader]:
-    """The published traces, read only. Raises StoreUnavailable where there is no store.
-
-    ``source``: whose drops are told, where several sidecars share the store.
-    """
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.traces import PostgresTraces
-
-        with open_database(loaded, "traces") as database:
-            yield PostgresTraces(database, source=source)
-        return
-    traces = SqliteTraces(Path(loaded.store_folder) / "traces.db")
-    try:
+def open_traces(loaded: Loaded) -> Iterator[TracesStore]:
+    """The published traces, read only. Raises StoreUnavailable where there is no store."""
+    with open_backend(loaded) as stores, closing(stores.traces()) as traces:
         yield traces
-    finally:
-        traces.close()
 
 
 @contextmanager
-def open_published(loaded: Loaded) -> Iterator[Published]:
+def open_published(loaded: Loaded) -> Iterator[PublishedStore]:
     """Published revisions in their order. Raises StoreUnavailable where there is no store."""
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.published import PostgresPublished
-
-        with open_database(loaded, "traces") as database:
-            yield PostgresPublished(database)
-        return
-    published = SqlitePublished(Path(loaded.store_folder) / "traces.db")
-    try:
+    with open_backend(loaded) as stores, closing(stores.published()) as published:
         yield published
-    finally:
-        published.close()
 
 
 @contextmanager
-def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
+def open_ledger(loaded: Loaded) -> Iterator[LedgerReader]:
     """The gateway's ledger, read only; the seal key is read when something sealed is shown.
 
     Raises StoreUnavailable where there is no store.
     """
     with ExitStack() as stack:
+        stores = stack.enter_context(open_backend(loaded))
 
         @cache
         def ring() -> Keyring:
-            return keyring(stack.enter_context(open_keys(loaded)), master_key(loaded))
+            return keyring(stack.enter_context(closing(stores.keys())), master_key(loaded))
 
-        path = Path(loaded.store_folder) / "ledger.db"
-        ledger = SqliteLedgerReader(path, lambda project: ring()(project))
-        stack.callback(ledger.close)
+        ledger = stack.enter_context(closing(stores.read_ledger(lambda project: ring()(project))))
         try:
             yield ledger
         except SealBroken:
@@ -232,79 +224,10 @@ def open_ledger(loaded: Loaded) -> Iterator[SqliteLedgerReader]:
 
 
 @contextmanager
-def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[Verdicts]:
+def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[VerdictStore]:
     """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.verdicts import PostgresVerdicts
-
-        with open_database(loaded, "traces", make=write) as database:
-            yield PostgresVerdicts(database)
-        return
-    path = Path(loaded.store_folder) / "traces.db"
-    if write:
-        migrate_traces(path)
-    verdicts = SqliteVerdicts(path, read_only=not write)
-    try:
+    with open_backend(loaded) as stores, closing(stores.verdicts(write=write)) as verdicts:
         yield verdicts
-    finally:
-        verdicts.close()
-
-
-def make_traces(loaded: Loaded) -> None:
-    """Make the trace store or bring it up to date. Raises StoreUnavailable."""
-    if loaded.config.store.on_postgres:
-        with open_database(loaded, "traces", make=True):
-            return
-    migrate_traces(Path(loaded.store_folder) / "traces.db")
-
-
-@contextmanager
-def open_open_traces(loaded: Loaded, ring: Keyring, source: str) -> Iterator[OpenTraces]:
-    """The pipeline's side of the traces; ``source`` names the pipeline among others."""
-    bounds = loaded.config.assemble.bounds
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.traces import PostgresOpenTraces
-
-        with (
-            open_database(loaded, "traces") as database,
-            closing(
-                PostgresOpenTraces(database, sealers=ring, bounds=bounds, source=source)
-            ) as opened,
-        ):
-            yield opened
-        return
-    path = Path(loaded.store_folder) / "traces.db"
-    with closing(SqliteOpenTraces(path, sealers=ring, bounds=bounds)) as lying:
-        yield lying
-
-
-@contextmanager
-def open_outbox(loaded: Loaded, ring: Keyring) -> Iterator[Outbox]:
-    """The exporters' side of the outbox."""
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.outbox import PostgresOutbox
-
-        with (
-            open_database(loaded, "traces") as database,
-            closing(PostgresOutbox(database, sealers=ring)) as outbox,
-        ):
-            yield outbox
-        return
-    with closing(SqliteOutbox(Path(loaded.store_folder) / "traces.db", sealers=ring)) as lying:
-        yield lying
-
-
-@contextmanager
-def open_export_progress(loaded: Loaded) -> Iterator[ExportProgress]:
-    """How the exporters do."""
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.outbox import PostgresExportProgress
-
-        with open_database(loaded, "traces") as database:
-            yield PostgresExportProgress(database)
-        return
-    with closing(SqliteExportProgress(Path(loaded.store_folder) / "traces.db")) as lying:
-        yield lying
 
 
 @asynccontextmanager
@@ -329,9 +252,7 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
         )
 
 
-def create_key(
-    keys: SqliteKeys, *, kind: KeyKind, project: str, name: str
-) -> tuple[str, StoredKey]:
+def create_key(keys: KeyBook, *, kind: KeyKind, project: str, name: str) -> tuple[str, StoredKey]:
     """A new key's text, shown once, and its stored row."""
     text, row = new_key(kind, project, name)
     keys.add_key(row)
@@ -350,7 +271,7 @@ def new_key(kind: KeyKind, project: str = "", name: str = "") -> tuple[str, Stor
     )
 
 
-def revoke_key(keys: SqliteKeys, key_id: str) -> bool:
+def revoke_key(keys: KeyBook, key_id: str) -> bool:
     """Revoke now; False when there is no such key."""
     return keys.revoke_key(key_id, clock.now_ns())
 
@@ -398,7 +319,7 @@ def seal_key_path(loaded: Loaded) -> Path:
     return path
 
 
-def keyring(keys: SqliteKeys, master: bytes) -> Keyring:
+def keyring(keys: KeyBook, master: bytes) -> Keyring:
     """The Sealer of each project, under the master key."""
     return Keyring(Sealer(master, clock.random_bytes), keys, clock.random_bytes)
 
@@ -412,7 +333,7 @@ class Digests(Struct, frozen=True, kw_only=True):
     retires_at_ns: int | None
 
 
-def redaction_keys(keys: SqliteKeys, ring: Keyring) -> RedactionKeys:
+def redaction_keys(keys: KeyBook, ring: Keyring) -> RedactionKeys:
     """The keys of each project's digests."""
     return RedactionKeys(keys, ring, clock.random_bytes)
 
@@ -566,7 +487,8 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
     config, folder = loaded.config, Path(loaded.store_folder)
     async with AsyncExitStack() as stack:
         master = master_key(loaded, make=dev)
-        keys = stack.enter_context(open_keys(loaded))
+        stores = stack.enter_context(open_backend(loaded))
+        keys = stack.enter_context(closing(stores.keys()))
         ring = keyring(keys, master)
         check_keyring(ring, [project.name for project in config.projects], loaded)
         dev_keys: dict[str, str] = {}
@@ -581,18 +503,17 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await _start(stack, tokens)
         who = open_identity(loaded, keys, tokens)
         journal = SqliteJournal(
-            folder / "journal.db",
+            folder / JOURNAL,
             sealers=ring,
             bytes_max=config.receive.journal.bytes_max,
             new_id=clock.new_id,
         )
         stack.callback(journal.close)
-        ledger = SqliteLedger(folder / "ledger.db", ring)
-        stack.callback(ledger.close)
-        make_traces(loaded)
-        _prepare_export(loaded)
+        ledger = stack.enter_context(closing(stores.ledger(ring)))
+        stores.migrate_traces()
+        _prepare_export(loaded, stores)
         name = journal_cursor(journal.journal_id)
-        traces = stack.enter_context(open_traces(loaded, source=name))
+        traces = stack.enter_context(closing(stores.traces(name)))
         egress = Egress(own_ports=own_ports)
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
@@ -619,7 +540,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await _start(stack, pipeline)
         await _start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await _start(stack, DropWatch(traces))
-        await _start(stack, OutcomeWatch(stack.enter_context(open_published(loaded))))
+        await _start(stack, OutcomeWatch(stack.enter_context(closing(stores.published()))))
         ready = Readiness(
             {
                 "journal": answers(journal.check),
@@ -648,7 +569,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         if config.telemetry.traces.exporter is not None:
             await _start(stack, open_own_traces(loaded, own_ports))
         if config.export:
-            pids["export"] = await _start_export(stack, loaded, master, egress, own_ports)
+            pids["export"] = await _start_export(stack, loaded, stores, master, egress, own_ports)
         yield Serving(
             addresses=addresses,
             keys=dev_keys,
@@ -738,20 +659,19 @@ def open_desk(
     loaded: Loaded,
     who: Authenticate,
     *,
-    ledger: SqliteLedger,
+    ledger: Ledger,
     ring: Keyring,
     house: House,
 ) -> Desk:
     """What both wires of the control API ask, over connections of its own: nobody's list holds up
     the gateway's."""
-    reader = SqliteLedgerReader(Path(loaded.store_folder) / "ledger.db", ring)
-    stack.callback(reader.close)
-    keys = stack.enter_context(open_keys(loaded))
+    stores = stack.enter_context(open_backend(loaded))
+    keys = stack.enter_context(closing(stores.keys()))
     views = Views(
-        ledger=reader,
-        traces=stack.enter_context(open_traces(loaded)),
-        published=stack.enter_context(open_published(loaded)),
-        verdicts=stack.enter_context(open_verdicts(loaded)),
+        ledger=stack.enter_context(closing(stores.read_ledger(ring))),
+        traces=stack.enter_context(closing(stores.traces())),
+        published=stack.enter_context(closing(stores.published())),
+        verdicts=stack.enter_context(closing(stores.verdicts(write=False))),
         keys=keys,
         house=house,
     )
@@ -814,25 +734,24 @@ def open_certificate(loaded: Loaded, key: str, tls: Tls) -> Certificate | None:
     return Certificate(files, where=where, now_s=lambda: clock.now_ns() / 1e9, tell=tell)
 
 
-def _prepare_export(loaded: Loaded) -> None:
+def _prepare_export(loaded: Loaded, stores: Backend) -> None:
     """A place in the outbox for each exporter, before anything is put in."""
     lanes = [
         Lane(name=exporter.title, bytes_max=exporter.otlp.queue.bytes_max)
         for exporter in loaded.config.export
     ]
-    if loaded.config.store.on_postgres:
-        from sidecar.store.postgres.outbox import prepare_outbox as prepare_shared
-
-        with open_database(loaded, "traces") as database:
-            forgotten = prepare_shared(database, lanes)
-    else:
-        forgotten = prepare_outbox(Path(loaded.store_folder) / "traces.db", lanes)
+    forgotten = stores.prepare_outbox(lanes)
     if forgotten:
         log("export").warning("export_forgotten", requests=forgotten, reason="no exporter is left")
 
 
 async def _start_export(
-    stack: AsyncExitStack, loaded: Loaded, master: bytes, egress: Egress, own_ports: set[int]
+    stack: AsyncExitStack,
+    loaded: Loaded,
+    stores: Backend,
+    master: bytes,
+    egress: Egress,
+    own_ports: set[int],
 ) -> int | None:
     """The exporters' process, and the watch over it. Raises SidecarError for one that leads back.
 
@@ -849,7 +768,7 @@ async def _start_export(
             ) from None
         except TargetRefused as error:
             log("export").warning("export_not_reachable_yet", reason=str(error))
-    progress = stack.enter_context(open_export_progress(loaded))
+    progress = stack.enter_context(closing(stores.export_progress()))
     settings = ExportSettings(loaded=loaded, master=master, own_ports=tuple(sorted(own_ports)))
     process = PipelineProcess("sidecar.app:export_main", msgspec.json.encode(settings), "export")
     await _start(stack, process)
@@ -963,12 +882,14 @@ def _open_pipeline(settings: bytes) -> Work:
     given = msgspec.json.decode(settings, type=PipelineSettings)
     loaded, folder = given.loaded, _existing(given.loaded)
     stack = ExitStack()
-    keys = SqliteKeys(folder / "ledger.db")
+    stores = stack.enter_context(open_backend(loaded))
+    keys = stack.enter_context(closing(stores.keys()))
     ring = keyring(keys, given.master)
-    journal = SqliteJournalReader(folder / "journal.db", sealers=ring)
-    opened = stack.enter_context(open_open_traces(loaded, ring, journal_cursor(journal.journal_id)))
-    traces = stack.enter_context(open_traces(loaded))
-    ledger = SqliteLedgerReader(folder / "ledger.db", ring)
+    journal = stack.enter_context(closing(SqliteJournalReader(folder / JOURNAL, sealers=ring)))
+    source, bounds = journal_cursor(journal.journal_id), loaded.config.assemble.bounds
+    opened = stack.enter_context(closing(stores.open_traces(ring, bounds, source)))
+    traces = stack.enter_context(closing(stores.traces()))
+    ledger = stack.enter_context(closing(stores.read_ledger(ring)))
     # No probe may ask the sidecar itself: nothing it says of the world would be independent.
     listening = (split_address(address)[1] for _, address in loaded.config.addresses() if address)
     probes, egress = open_probes(loaded), Egress(own_ports=frozenset(listening))
@@ -985,17 +906,12 @@ def _open_pipeline(settings: bytes) -> Work:
         leaving=_leaving(loaded.config, rules, journal.journal_id, given.master),
     )
 
-    def close() -> None:
-        stack.close()
-        for store in (journal, ledger, keys):
-            store.close()
-
     return Work(
         ports=ports,
         config=loaded.config.assemble,
         rules=rules,
         finish=egress.close,
-        close=close,
+        close=stack.close,
     )
 
 
@@ -1005,8 +921,7 @@ def _existing(loaded: Loaded) -> Path:
     The parent made all of them: what is missing was taken away, and stands in for nothing empty.
     """
     folder = Path(loaded.store_folder)
-    here = ("journal.db",) if loaded.config.store.on_postgres else _FILES
-    for name in here:
+    for name in (JOURNAL,) if loaded.config.store.on_postgres else (LEDGER, JOURNAL, TRACES):
         if not (folder / name).exists():
             raise StoreUnavailable(
                 "the store was deleted while it was in use",
@@ -1025,19 +940,16 @@ def _leaving(config: Config, rules: Rules, sidecar_id: str, master: bytes) -> Le
 
 def _open_export(settings: bytes) -> Life:
     given = msgspec.json.decode(settings, type=ExportSettings)
-    folder = _existing(given.loaded)
-    keys = SqliteKeys(folder / "ledger.db")
+    _existing(given.loaded)
     stack = ExitStack()
-    outbox = stack.enter_context(open_outbox(given.loaded, keyring(keys, given.master)))
+    stores = stack.enter_context(open_backend(given.loaded))
+    keys = stack.enter_context(closing(stores.keys()))
+    outbox = stack.enter_context(closing(stores.outbox(keyring(keys, given.master))))
     own_ports = frozenset(given.own_ports)
     start = Path(given.loaded.folder)
     lanes = [open_lane(each, start, own_ports) for each in given.loaded.config.export]
 
-    def close() -> None:
-        stack.close()
-        keys.close()
-
-    return Life(run=partial(export, lanes, outbox, dice), close=close)
+    return Life(run=partial(export, lanes, outbox, dice), close=stack.close)
 
 
 def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = None) -> Authenticate:
@@ -1108,13 +1020,13 @@ def _check_dev(config: Config) -> None:
             )
 
 
-def _dev_keys(keys: SqliteKeys, project: str, master: bytes) -> dict[str, str]:
+def _dev_keys(keys: KeyBook, project: str, master: bytes) -> dict[str, str]:
     """An agent key and an approver key, the same at every start of one store under --dev."""
     kinds: tuple[KeyKind, ...] = ("agent", "approver")
     return {kind: _dev_key(keys, kind, project, master) for kind in kinds}
 
 
-def _dev_key(keys: SqliteKeys, kind: KeyKind, project: str, master: bytes) -> str:
+def _dev_key(keys: KeyBook, kind: KeyKind, project: str, master: bytes) -> str:
     for turn in itertools.count():
         text, row = mint_dev(kind, project, master=master, turn=turn, now_ns=clock.now_ns())
         found = keys.find_key(row.key_id)
@@ -1125,7 +1037,7 @@ def _dev_key(keys: SqliteKeys, kind: KeyKind, project: str, master: bytes) -> st
     raise AssertionError("unreachable: the turns never end")
 
 
-def _retire_dev_keys(keys: SqliteKeys, project: str, master: bytes) -> None:
+def _retire_dev_keys(keys: KeyBook, project: str, master: bytes) -> None:
     """Without --dev its keys open nothing."""
     kinds: tuple[KeyKind, ...] = ("agent", "approver")
     for kind in kinds:

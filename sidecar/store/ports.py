@@ -356,6 +356,14 @@ class Facts(Protocol):
         ...
 
 
+class Checked(Protocol):
+    """What can say whether it works."""
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable where nothing can be recorded or read."""
+        ...
+
+
 class GatewayLedger(
     Claims, Recovery, ApprovalBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
 ):

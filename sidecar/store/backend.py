@@ -1,0 +1,168 @@
+"""What a backend gives the composition root: every store, behind the ports callers type against.
+
+**Rules**
+1. A backend opens, makes and migrates; it decides nothing.
+2. Who opens a store closes it; what they share (files, a pool) is closed with the backend.
+3. ``keys``, ``ledger`` and what has ``write`` make the store where there is none. Readers raise
+   StoreUnavailable then: an empty store stands in for nothing.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from processors.model.call import Approval
+from processors.model.principal import StoredKey
+from sidecar.store.envelope import DataKeys, Sealers
+from sidecar.store.outbox import Lane
+from sidecar.store.ports import (
+    AuditTrail,
+    Calls,
+    Checked,
+    ExportProgress,
+    Facts,
+    GatewayLedger,
+    OpenTraces,
+    Outbox,
+    Published,
+    TraceReader,
+    Verdicts,
+)
+from sidecar.store.redaction import StoredRedactionKeys
+from sidecar.store.traces import Bounds
+
+
+class Closing(Protocol):
+    """What is opened is closed."""
+
+    def close(self) -> None:
+        """Let go. Safe to call twice."""
+        ...
+
+
+class KeyBook(DataKeys, StoredRedactionKeys, Closing, Protocol):
+    """Credentials, and the keys that seal."""
+
+    def find_key(self, key_id: str) -> StoredKey | None:
+        """The key of that id, revoked or not."""
+        ...
+
+    def list_keys(self, project: str | None = None) -> list[StoredKey]:
+        """All keys, oldest first, of one project or of all."""
+        ...
+
+    def add_key(self, key: StoredKey) -> None:
+        """Store a new key."""
+        ...
+
+    def rotate_key(self, key_id: str, secret_sha256: str, previous_until_ns: int) -> bool:
+        """Give a key a new secret; False when there is no such key, or it is revoked."""
+        ...
+
+    def revoke_key(self, key_id: str, now_ns: int) -> bool:
+        """Revoke a key; False when there is none."""
+        ...
+
+    def drop_retired_redaction_keys(self, now_ns: int) -> int:
+        """Delete the keys whose time is over; how many."""
+        ...
+
+
+class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
+    """The ledger for lists, shows and verifiers."""
+
+    def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
+        """A request as stored."""
+        ...
+
+    def list_approvals(
+        self,
+        project: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Approval]:
+        """Requests, newest first; ``after`` a moment and id of the list."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All reads inside see the ledger as it was at the first of them, whoever writes."""
+        ...
+
+
+class Ledger(GatewayLedger, Checked, Closing, Protocol):
+    """The ledger for the gateway."""
+
+
+class TracesStore(TraceReader, Closing, Protocol):
+    """Published traces, and how far the pipeline is."""
+
+
+class PublishedStore(Published, Closing, Protocol):
+    """Published revisions in their order."""
+
+
+class OpenTracesStore(OpenTraces, Closing, Protocol):
+    """The pipeline's working state."""
+
+
+class OutboxStore(Outbox, Closing, Protocol):
+    """What exporters are to send."""
+
+
+class ProgressReader(ExportProgress, Closing, Protocol):
+    """How the exporters do."""
+
+
+class VerdictStore(Verdicts, Closing, Protocol):
+    """Gate verdicts."""
+
+
+class Backend(Closing, Protocol):
+    """Every store but the journal, which stays in files beside its receiver.
+
+    ``source`` names the pipeline of one sidecar among those that share the stores.
+    """
+
+    def keys(self) -> KeyBook:
+        """The keys."""
+        ...
+
+    def ledger(self, sealers: Sealers) -> Ledger:
+        """The ledger."""
+        ...
+
+    def read_ledger(self, sealers: Sealers) -> LedgerReader:
+        """The ledger, to read."""
+        ...
+
+    def migrate_traces(self) -> None:
+        """Make the traces where there are none, and bring them up to date."""
+        ...
+
+    def traces(self, source: str | None = None) -> TracesStore:
+        """Published traces."""
+        ...
+
+    def published(self) -> PublishedStore:
+        """Published revisions."""
+        ...
+
+    def open_traces(self, sealers: Sealers, bounds: Bounds, source: str) -> OpenTracesStore:
+        """The pipeline's working state."""
+        ...
+
+    def prepare_outbox(self, lanes: Sequence[Lane]) -> int:
+        """Make the exporters' places those of ``lanes``; requests forgotten with the last one."""
+        ...
+
+    def outbox(self, sealers: Sealers) -> OutboxStore:
+        """What exporters are to send."""
+        ...
+
+    def export_progress(self) -> ProgressReader:
+        """How the exporters do."""
+        ...
+
+    def verdicts(self, *, write: bool) -> VerdictStore:
+        """Gate verdicts."""
+        ...

@@ -1,0 +1,108 @@
+"""Every store in schemas of one Postgres database: ``ledger`` and ``traces``.
+
+Rules
+1. Stores of one schema share a pool, opened with the first of them and closed with the backend.
+2. What writes brings its schema up to date first; what reads needs one that is there.
+"""
+
+from collections.abc import Sequence
+
+from sidecar.errors import StoreUnavailable
+from sidecar.store.envelope import Sealers
+from sidecar.store.location import Location
+from sidecar.store.migrate import NOTHING
+from sidecar.store.outbox import Lane
+from sidecar.store.postgres.connection import CONNECTIONS_MAX, Database
+from sidecar.store.postgres.keys import PostgresKeys
+from sidecar.store.postgres.ledger import PostgresLedger
+from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
+from sidecar.store.postgres.migrations import Kind, applied, migrate, migrations
+from sidecar.store.postgres.outbox import PostgresExportProgress, PostgresOutbox, prepare_outbox
+from sidecar.store.postgres.published import PostgresPublished
+from sidecar.store.postgres.traces import PostgresOpenTraces, PostgresTraces
+from sidecar.store.postgres.verdicts import PostgresVerdicts
+from sidecar.store.traces import Bounds
+
+
+class PostgresBackend:
+    """A Backend over one database; ``connections_max`` is of each schema's pool."""
+
+    def __init__(self, location: Location, *, connections_max: int = CONNECTIONS_MAX) -> None:
+        self._location = location
+        self._connections_max = connections_max
+        self._databases: dict[Kind, Database] = {}
+        self._current: set[Kind] = set()
+
+    def keys(self) -> PostgresKeys:
+        """The keys."""
+        return PostgresKeys(self._made("ledger"))
+
+    def ledger(self, sealers: Sealers) -> PostgresLedger:
+        """The ledger."""
+        return PostgresLedger(self._made("ledger"), sealers)
+
+    def read_ledger(self, sealers: Sealers) -> PostgresLedgerReader:
+        """The ledger, to read."""
+        return PostgresLedgerReader(self._there("ledger"), sealers)
+
+    def migrate_traces(self) -> None:
+        """Make the traces where there are none, and bring them up to date."""
+        self._made("traces")
+
+    def traces(self, source: str | None = None) -> PostgresTraces:
+        """Published traces."""
+        return PostgresTraces(self._there("traces"), source=source)
+
+    def published(self) -> PostgresPublished:
+        """Published revisions."""
+        return PostgresPublished(self._there("traces"))
+
+    def open_traces(self, sealers: Sealers, bounds: Bounds, source: str) -> PostgresOpenTraces:
+        """The pipeline's working state."""
+        database = self._made("traces")
+        return PostgresOpenTraces(database, sealers=sealers, bounds=bounds, source=source)
+
+    def prepare_outbox(self, lanes: Sequence[Lane]) -> int:
+        """Make the exporters' places those of ``lanes``; requests forgotten with the last one."""
+        return prepare_outbox(self._made("traces"), lanes)
+
+    def outbox(self, sealers: Sealers) -> PostgresOutbox:
+        """What exporters are to send."""
+        return PostgresOutbox(self._made("traces"), sealers=sealers)
+
+    def export_progress(self) -> PostgresExportProgress:
+        """How the exporters do."""
+        return PostgresExportProgress(self._there("traces"))
+
+    def verdicts(self, *, write: bool) -> PostgresVerdicts:
+        """Gate verdicts."""
+        return PostgresVerdicts(self._made("traces") if write else self._there("traces"))
+
+    def close(self) -> None:
+        """Close the pools. Safe to call twice."""
+        while self._databases:
+            self._databases.popitem()[1].close()
+
+    def _made(self, kind: Kind) -> Database:
+        database = self._opened(kind)
+        if kind not in self._current:
+            migrate(database, migrations(kind))
+            self._current.add(kind)
+        return database
+
+    def _there(self, kind: Kind) -> Database:
+        database = self._opened(kind)
+        if kind not in self._current and applied(database) == NOTHING:
+            raise StoreUnavailable(
+                "there is no store",
+                where=f"{database.where} schema {kind}",
+                do="Start the sidecar on it once, or name another with --store.",
+            )
+        return database
+
+    def _opened(self, kind: Kind) -> Database:
+        if kind not in self._databases:
+            self._databases[kind] = Database(
+                self._location, schema=kind, connections_max=self._connections_max
+            )
+        return self._databases[kind]
