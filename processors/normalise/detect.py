@@ -31,6 +31,7 @@ from processors.normalise import (
     ag2,
     agent_framework,
     autogen,
+    claims,
     claude_code,
     codex,
     crewai,
@@ -127,7 +128,7 @@ _BY_SCOPE: dict[str, Dialect] = {
 }
 # Sources that are records first: each record tells of steps by itself.
 _SESSIONS = (codex.read_session, gemini_cli.read_session, claude_code.read_session)
-_LOG_READERS = (gen_ai.read_log, gen_ai_legacy.read_log, adot.read_log)
+_LOG_READERS = (claims.read_log, gen_ai.read_log, gen_ai_legacy.read_log, adot.read_log)
 _UNWRAPPING = frozenset(
     {
         *(openllmetry.DIALECT, agent_framework.DIALECT, llama_index.DIALECT, google_adk.DIALECT),
@@ -268,7 +269,9 @@ def _span_fragment(span: Span) -> Fragment:
             model=canonical_model(reading.model),
             usage=inclusive(_scoped(reading.usage, kind)),
             conversation_id=reading.conversation_id or first_name(span.resource, ("session.id",)),
-            attributes=_unmapped(span.attributes) | reading.attributes,
+            attributes=_unmapped(span.attributes)
+            | reading.attributes
+            | (claims.of_events(span) if span.events else {}),
         ),
     )
 

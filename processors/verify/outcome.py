@@ -4,24 +4,27 @@ Rules, the first that fits (docs/specs/outcome.md is the table, a test keeps bot
 1. A contradiction: ``contradicted``.
 2. Nothing attempted, claimed or asked about: ``unverified``.
 3. Of some effect it is unknown whether it happened: ``indeterminate``.
-4. Some effect is proved absent, and no later attempt at the same target (any attempt, where success
-   was claimed) made it good: ``verified_failure``.
+4. Some effect is proved absent, and no later attempt at the same target made it good:
+   ``verified_failure``.
 5. Of some effect attempted or claimed there is no independent evidence: ``unverified``.
 6. Every effect is proved: ``verified_success``, unless the agent's own telemetry says otherwise
-   (evidence of an emitter that did not hold; a run that ended in error): then ``unverified``.
+   (evidence of an emitter that did not hold, a tool's own result that says it failed, a run that
+   ended in error): then ``unverified``.
 
-What an emitter says only ever lowers. Judging again replaces what was concluded before.
+What the agent's side says only ever lowers. Judging again replaces what was concluded before.
 """
 
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from processors.model.evidence import Outcome
+from processors.model.evidence import Evidence, Outcome
 from processors.model.names import OutcomeStatus, SideEffectClass
 from processors.model.trace import AgentTrace, TraceWarning
+from processors.verify.case import Case
 from processors.verify.claims import claims
-from processors.verify.contradict import Case, contradictions, warnings
+from processors.verify.contradict import contradictions
+from processors.verify.disagree import warnings
 from processors.verify.effects import Effect, effects, same_target
 from processors.verify.subjects import is_reading
 
@@ -31,10 +34,11 @@ def judge(trace: AgentTrace, *, tools: Mapping[str, SideEffectClass], now_ns: in
 
     ``tools`` are the gateway's registry: name to class. Evidence dated after ``now_ns`` is unknown.
     """
+    ordered = replace(trace, evidence=tuple(sorted(trace.evidence, key=_in_time)))
     case = Case(
-        trace=trace,
+        trace=ordered,
         claims=claims(trace, tools),
-        effects=effects(trace, tools, now_ns),
+        effects=effects(ordered, tools, now_ns),
         tools=tools,
     )
     found = contradictions(case)
@@ -47,6 +51,10 @@ def judge(trace: AgentTrace, *, tools: Mapping[str, SideEffectClass], now_ns: in
     )
 
 
+def _in_time(item: Evidence) -> tuple[int, str]:
+    return item.observed_ns, item.evidence_id
+
+
 def conclude(case: Case) -> OutcomeStatus:
     """Rules 2 to 6: the status of a run without contradictions."""
     if any(effect.proved and effect.held is None for effect in case.effects):
@@ -54,7 +62,8 @@ def conclude(case: Case) -> OutcomeStatus:
     if any(_stands_failed(case, effect) for effect in case.effects):
         return "verified_failure"
     unproved = any(not effect.proved for effect in case.effects) or _claimed_without_effect(case)
-    if not case.effects or unproved or _lowered(case.trace):
+    denied = any(case.denied(effect) for effect in case.effects)
+    if not case.effects or unproved or denied or _lowered(case.trace):
         return "unverified"
     return "verified_success"
 
@@ -62,7 +71,7 @@ def conclude(case: Case) -> OutcomeStatus:
 def _claimed_without_effect(case: Case) -> bool:
     """Whether success was claimed of something that no attempt and no evidence speaks of."""
     for claim in case.claims:
-        if claim.status != "success" or case.of(claim.subject):
+        if claim.status != "success" or claim.source == "tool_result" or case.of(claim.subject):
             continue
         class_ = case.tools.get(claim.subject) if claim.subject is not None else None
         reading = claim.subject is not None and class_ is None and is_reading(claim.subject)
@@ -77,9 +86,7 @@ def _stands_failed(case: Case, effect: Effect) -> bool:
         return False
     attempts = case.of(effect.subject) if effect.subject is not None else []
     place = next((n for n, other in enumerate(attempts) if other is effect), 0)
-    said = case.claimed(effect.subject, "success") and not case.claimed(effect.subject, "failure")
-    good = attempts if said else attempts[place + 1 :]
-    return not any(other.held and same_target(effect, other) for other in good)
+    return not any(other.held and same_target(effect, other) for other in attempts[place + 1 :])
 
 
 def _lowered(trace: AgentTrace) -> bool:

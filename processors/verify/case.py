@@ -1,0 +1,72 @@
+"""What is judged of a run: its trace, claims and effects, and the registry's classes.
+
+Rules
+1. Evidence counts in the order of its time and id, however it came: its order changes nothing.
+2. A statement is what one source said in one place: the answer as a whole, one declaration, one
+   tool's result. Only what the same statement says as well can excuse it.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from processors.model.evidence import Claim
+from processors.model.names import SideEffectClass
+from processors.model.trace import AgentTrace
+from processors.verify.certainty import ACCUSES
+from processors.verify.effects import Effect
+from processors.verify.subjects import same_tool
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """What is judged: the trace, its claims and effects, and the registry's classes."""
+
+    trace: AgentTrace
+    claims: tuple[Claim, ...]
+    effects: tuple[Effect, ...]
+    tools: Mapping[str, SideEffectClass]
+
+    def of(self, subject: str | None) -> list[Effect]:
+        """The effects of a claim's subject; of the run as a whole all but reads."""
+        if subject is None:
+            return [effect for effect in self.effects if effect.class_ != "read"]
+        return [
+            effect
+            for effect in self.effects
+            if effect.subject is not None and same_tool(effect.subject, subject)
+        ]
+
+    def claimed(self, subject: str | None, status: str, by: Claim | None = None) -> bool:
+        """Whether a claim of this status was made of just this subject, in ``by``'s statement."""
+        return any(
+            item.status == status
+            and (by is None or same_statement(item, by))
+            and (
+                item.subject == subject
+                or (subject and item.subject and same_tool(subject, item.subject))
+            )
+            for item in self.claims
+        )
+
+    def denied(self, effect: Effect) -> bool:
+        """Whether the tool's own last result says that an effect failed, which no state proves."""
+        if effect.states or not effect.step_ids:
+            return False
+        said = [
+            item.status
+            for item in self.claims
+            if item.source == "tool_result" and item.step_id in effect.step_ids
+        ]
+        return bool(said) and said[-1] == "failure"
+
+
+def same_statement(left: Claim, right: Claim) -> bool:
+    """Whether two claims were made in one statement (rule 2)."""
+    if left.source != right.source:
+        return False
+    return left.source in ("final_answer", "llm") or left.step_id == right.step_id
+
+
+def accuses(claim: Claim) -> bool:
+    """Whether a claim was said surely enough to stand against evidence."""
+    return claim.confidence >= ACCUSES
