@@ -31,9 +31,9 @@ class _Request:
 
 def promote(tree: Tree) -> None:
     """Make tool calls of the functions that rule 2 names; the tree is changed."""
-    nodes = sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
-    if not any(node.reading.kind == "other" and node.reading.tool for node in nodes):
+    if not any(node.reading.kind == "other" and node.reading.tool for node in tree.nodes.values()):
         return
+    nodes = sorted(tree.nodes.values(), key=lambda node: (node.start_ns, node.key))
     asked = _asked(nodes)
     for kind in ("tool_call", "other"):
         for node in nodes:

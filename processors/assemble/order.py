@@ -17,9 +17,14 @@ from processors.model.step import Step
 def ordered(steps: Iterable[Step], edges: Iterable[tuple[str, str]]) -> tuple[Step, ...]:
     """The steps in order; ``edges``: further pairs of step ids (cause, effect)."""
     by_id = {step.step_id: step for step in steps}
+    pairs = [*_own_edges(by_id), *edges]
+    by_start = sorted(by_id.values(), key=_place)
+    number = {step.step_id: place for place, step in enumerate(by_start)}
+    if all(number.get(cause, -1) < number.get(effect, len(number)) for cause, effect in pairs):
+        return tuple(by_start)  # the usual case: who is the cause has started first
     after: dict[str, list[str]] = defaultdict(list)
     waits: dict[str, int] = dict.fromkeys(by_id, 0)
-    for cause, effect in {*_own_edges(by_id), *edges}:
+    for cause, effect in set(pairs):
         if cause in by_id and effect in by_id and cause != effect:
             after[cause].append(effect)
             waits[effect] += 1

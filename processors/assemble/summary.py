@@ -22,6 +22,9 @@ _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 def usage_total(steps: Sequence[Step]) -> Usage:
     """The tokens of the run; a field that nothing reports is None."""
+    reported = [step for step in steps if step.usage is not None]
+    if all(step.kind == "model_call" for step in reported):
+        return _sum(step.usage for step in reported) or Usage()
     children: dict[str | None, list[Step]] = defaultdict(list)
     for step in steps:
         children[step.parent_step_id].append(step)

@@ -226,8 +226,9 @@ def _merge_tools(tree: Tree) -> None:
         if len(group) > 1:
             tree.merge([node.key for node in group])
     seen: dict[str, str | None] = {}
-    for node in sorted(tree.nodes.values(), key=lambda node: (-node.start_ns, node.key)):
-        if node.key in tree.nodes and node.reading.kind == "tool_call":
+    calls = [node for node in tree.nodes.values() if node.reading.kind == "tool_call"]
+    for node in sorted(calls, key=lambda node: (-node.start_ns, node.key)):
+        if node.key in tree.nodes:
             outer = _around(tree, node, "tool_call", seen)
             if outer is not None and _same_tool(
                 outer.reading.tool, tree.nodes[node.key].reading.tool
