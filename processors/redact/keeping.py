@@ -74,22 +74,38 @@ class NamesOnly:
     def __init__(self, terms: Terms) -> None:
         self._masker = Masker(terms)
         self._listings = Listings(terms)
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str | None] = {}  # None: it stays as it is
+        self._codes: dict[str, str | None] = {}
         self._keys: dict[str, Listing | None] = {}
 
     def name(self, text: str) -> str:
         """The name, masked; one that is no name is replaced."""
-        known = self._names.get(text)
-        if known is None:
-            if len(self._names) >= _NAMES_MAX:
-                self._names.clear()
-            known = masked_text(text, self._masker) if is_name(text) else REDACTED
-            self._names[text] = known
+        try:
+            known = self._names[text]
+        except KeyError:
+            known = self._looked_at(text)
+        return text if known is None else known
+
+    def _looked_at(self, text: str) -> str | None:
+        if len(text) > NAME_CHARACTERS_MAX:
+            return REDACTED
+        after = masked_text(text, self._masker) if is_name(text) else REDACTED
+        if len(self._names) >= _NAMES_MAX:
+            self._names.clear()
+        known = self._names[text] = None if after == text else after
         return known
 
     def code(self, text: str) -> str | None:
         """The code, masked; anything else goes."""
-        return masked_text(text, self._masker) if is_code(text) else None
+        if text in self._codes:
+            known = self._codes[text]
+            return text if known == text else known
+        code = masked_text(text, self._masker) if is_code(text) else None
+        if len(text) <= NAME_CHARACTERS_MAX:
+            if len(self._codes) >= _NAMES_MAX:
+                self._codes.clear()
+            self._codes[text] = code
+        return code
 
     def text(self, text: str) -> None:
         """Nothing."""
@@ -102,10 +118,13 @@ class NamesOnly:
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The keys; the values only of what is listed."""
-        kept = {}
+        kept: dict[str, Any] = {}
+        keys = self._keys
         for key, value in attributes.items():
-            listing = self._listing(key)
-            if listing is not None:
+            listing = keys[key] if key in keys else self._listing(key)
+            if listing == "content" or listing == "unknown":
+                kept[key] = REDACTED
+            elif listing is not None:
                 kept[key] = self._attribute(key, value, listing)
         return kept
 
@@ -115,16 +134,13 @@ class NamesOnly:
 
     def _listing(self, key: str) -> Listing | None:
         """How a key is listed; None for a key that is itself content."""
-        if key not in self._keys:
-            if len(self._keys) >= _NAMES_MAX:
-                self._keys.clear()
-            plain = is_code(key) and self._masker.mask(key) == key
-            self._keys[key] = self._listings.of(key) if plain else None
-        return self._keys[key]
+        if len(self._keys) >= _NAMES_MAX:
+            self._keys.clear()
+        plain = is_code(key) and self._masker.mask(key) == key
+        listing = self._keys[key] = self._listings.of(key) if plain else None
+        return listing
 
     def _attribute(self, key: str, value: Any, listing: Listing) -> Any:
-        if listing in ("content", "unknown"):
-            return REDACTED
         if listing == "number" and not isinstance(value, int | float):
             return REDACTED
         if isinstance(value, str):

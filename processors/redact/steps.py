@@ -6,6 +6,7 @@ Rules
    the state it had.
 """
 
+from operator import is_
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -43,8 +44,9 @@ def redact_step(step: Step, keep: Keeping) -> Step:
         fields["model"] = _model(step.model, keep)
     if step.decision is not None:
         fields["decision"] = _decision(step.decision, keep)
-    if any(source.ref is not None for source in step.sources):
-        fields["sources"] = tuple(_source(source, keep) for source in step.sources)
+    sources = tuple([_source(source, keep) for source in step.sources])
+    if not all(map(is_, sources, step.sources)):
+        fields["sources"] = sources
     if states:
         fields["content_state"] = {**step.content_state, **states}
     return replace(step, **fields)
@@ -80,12 +82,19 @@ def _error(error: StepError, keep: Keeping) -> StepError:
 
 
 def _model(model: Model, keep: Keeping) -> Model:
+    before = (model.provider, model.request_model, model.response_model, model.response_id)
+    provider, request_model, response_model, response_id = after = [
+        keep.name(text) if text else text for text in before
+    ]
+    reasons = tuple([keep.name(reason) for reason in model.finish_reasons])
+    if all(map(is_, after, before)) and all(map(is_, reasons, model.finish_reasons)):
+        return model
     return Model(
-        provider=_name(model.provider, keep),
-        request_model=_name(model.request_model, keep),
-        response_model=_name(model.response_model, keep),
-        response_id=_name(model.response_id, keep),
-        finish_reasons=tuple([keep.name(reason) for reason in model.finish_reasons]),
+        provider=provider,
+        request_model=request_model,
+        response_model=response_model,
+        response_id=response_id,
+        finish_reasons=reasons,
     )
 
 
@@ -109,4 +118,5 @@ def _decision(decision: StepDecision, keep: Keeping) -> StepDecision:
 def _source(source: Source, keep: Keeping) -> Source:
     if source.ref is None or source.kind == "receipt":
         return source
-    return replace(source, ref=keep.code(source.ref))
+    ref = keep.code(source.ref)
+    return source if ref is source.ref else replace(source, ref=ref)
