@@ -70,8 +70,10 @@ from sidecar.pipeline.leaving import Leaving
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Life, Work, live
 from sidecar.pipeline.worker import serve as serve_pipeline
-from sidecar.probe.http import ProbeEndpoint
-from sidecar.probe.http import run as run_probes
+from sidecar.probe.driver import Asker, Askers
+from sidecar.probe.driver import run as run_probes
+from sidecar.probe.http import HttpAsker, ProbeEndpoint
+from sidecar.probe.mcp import McpAsker
 from sidecar.probe.plan import LoadedProbe, plan
 from sidecar.probe.plan import load as load_probes
 from sidecar.receive.driver import Trimmer
@@ -848,6 +850,23 @@ def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:
     }
 
 
+def open_askers(loaded: Loaded, egress: Egress) -> Askers:
+    """The wires by which probes ask. Raises SidecarError where the one for SQL is not installed."""
+    http = HttpAsker(egress, probe_endpoints(loaded))
+    sql: Asker = http  # nobody asks a database where none is named
+    if loaded.config.databases:
+        try:
+            from sidecar.probe.postgres import SqlAsker
+        except ImportError:
+            raise SidecarError(
+                "probes by SQL need asyncpg, which is not installed",
+                where="configuration key databases",
+                do="pip install 'agenttwin-sidecar[postgres]'",
+            ) from None
+        sql = SqlAsker(loaded.config.databases, egress, Path(loaded.folder))
+    return Askers(http=http, sql=sql, mcp=McpAsker(egress, Path(loaded.folder)))
+
+
 def policy_port(policy: Policy, loaded: Loaded) -> PolicyWorker:
     """The engine the configuration names. Raises SidecarError for a bundle that cannot be used."""
     bundle = load_bundle(loaded.path(policy.bundle) if policy.bundle else "")
@@ -895,14 +914,14 @@ def _open_pipeline(settings: bytes) -> Work:
     probes, egress = open_probes(loaded), Egress(own_ports=frozenset(listening))
     digest_keys = redaction_keys(keys, ring)
     rules = pipeline_rules(loaded.config, lambda p: digest_keys.current(p, clock.now_ns()))
-    endpoints = probe_endpoints(loaded)
+    askers = open_askers(loaded, egress)
     ports = PipelinePorts(
         journal=journal,
         open_traces=opened,
         traces=traces,
         facts_after=ledger.facts_after,
         probed=lambda trace: bool(plan(trace, probes)),
-        probe=lambda trace: run_probes(plan(trace, probes), egress, endpoints),
+        probe=lambda trace: run_probes(plan(trace, probes), askers),
         leaving=_leaving(loaded.config, rules, journal.journal_id, given.master),
     )
 

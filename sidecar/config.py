@@ -44,7 +44,8 @@ from sidecar.listen.config import Tls
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
 from sidecar.pipeline.detection import Config as Detect
-from sidecar.probe.config import Probe
+from sidecar.probe.config import Database, Probe
+from sidecar.probe.config import problems as probe_problems
 from sidecar.receive.config import Config as Receive
 from sidecar.store.location import is_postgres, read_location
 
@@ -163,6 +164,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: Gateway = Gateway()
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
+    databases: tuple[Database, ...] = ()
     probes: tuple[Probe, ...] = ()
     export: tuple[Exporter, ...] = ()
     control: Control = Control()
@@ -184,11 +186,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),
         ]
-        for index, item in enumerate(self.probes):
-            found += _below(f"probes.{index}", item.problems())
-            if item.http.upstream and item.http.upstream not in self._upstream_names():
-                text = f"there is no upstream {item.http.upstream!r}"
-                found.append(Problem(f"probes.{index}.http.upstream", text))
+        found += probe_problems(self.probes, self.databases, self._upstream_names())
         for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):
             found += _below(path, list(tls.problems()))
         found += _below("control.grpc_tls", list(self.control.grpc_tls.problems(grpc=True)))

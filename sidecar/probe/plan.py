@@ -8,7 +8,8 @@ Rules
 4. ``expect`` true is held, false is not held; what could not be asked, read or evaluated is unknown
    with a code. So is an answer that says nothing of the state (401, 403, 408, 429, 5xx), unless
    ``expect`` looks at ``response.status`` itself.
-5. An answer older than the step's end (its ``Age``) says nothing of the step.
+5. An answer older than the step's end (its ``Age``) says nothing of the step; nor does one later
+   than ``fresh`` after it.
 """
 
 import json
@@ -31,18 +32,40 @@ from sidecar.expression.cel import (
     compile_expression,
 )
 from sidecar.expression.limits import read_shape
-from sidecar.probe.config import Probe
-from sidecar.probe.template import Template, TemplateInvalid, ValueRefused, read_template
+from sidecar.probe.config import McpProbe, Probe, SqlProbe
+from sidecar.probe.template import (
+    Template,
+    TemplateInvalid,
+    ValueRefused,
+    look_up,
+    read_template,
+)
 
 _NEVER_MADE = ("requested_only", "denied", "deferred")
 _BULKY: Final = ("messages_in", "messages_out", "output")
 _WHEN_SEES = frozenset({"step", "trace"})
-_EXPECT_SEES = _WHEN_SEES | {"arguments", "response"}
+_EXPECT_SEES = _WHEN_SEES | {"arguments"}
 _SILENT_STATUSES = frozenset({401, 403, 407, 408, 425, 429})
+
+
+class SqlAsk(Struct, frozen=True, kw_only=True):
+    """A query and its values, in order."""
+
+    database: str
+    query: str
+    values: tuple[Any, ...] = ()
+
+
+class McpAsk(Struct, frozen=True, kw_only=True):
+    """A resource of a server; the credential's header, and the file its value is read from."""
+
+    resource: str
+    credential: tuple[str, str] | None = None
 
 
 class LoadedProbe(Struct, frozen=True, kw_only=True):
     """A probe ready to use. ``upstream`` names a gateway upstream, else ``target`` is its own.
+    ``template``: the path and query of HTTP, the URI of an MCP resource, None for SQL.
 
     ``when_names`` and ``expect_names`` are the variables that the expressions use.
     """
@@ -52,15 +75,20 @@ class LoadedProbe(Struct, frozen=True, kw_only=True):
     when_names: frozenset[str]
     expect: Expression
     expect_names: frozenset[str]
-    template: Template
+    template: Template | None
     upstream: str | None
     target: Target | None
+    sql: SqlProbe | None
+    mcp: McpProbe | None
     deadline_ns: int
     until_ns: int
+    stable_ns: int
+    fresh_ns: int | None
 
 
 class ProbeRequest(Struct, frozen=True, kw_only=True):
-    """One question about one step. ``refused`` is the code of why it cannot be asked."""
+    """One question about one step: by ``sql``, by ``mcp``, else by HTTP. ``refused`` is the code of
+    why it cannot be asked."""
 
     probe: str
     step_id: str
@@ -74,6 +102,19 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     ended_ns: int
     deadline_ns: int
     until_ns: int
+    stable_ns: int = 0
+    fresh_ns: int | None = None
+    sql: SqlAsk | None = None
+    mcp: McpAsk | None = None
+
+    @property
+    def seat(self) -> str:
+        """What is asked, by name: those who ask the same one wait for each other."""
+        if self.sql is not None:
+            return f"sql {self.sql.database}"
+        if self.mcp is not None:
+            return f"mcp {self.probe}"
+        return f"http {self.upstream or self.probe}"
 
 
 class ProbeReply(Struct, frozen=True, kw_only=True):
@@ -97,22 +138,10 @@ def load(probes: Sequence[Probe]) -> tuple[LoadedProbe, ...]:
 def _loaded(where: str, probe: Probe) -> LoadedProbe:
     for problem in probe.problems():
         raise Problem(f"{where}.{problem.path}", problem.text)
-    http = probe.http
-    origin, path = (None, http.get) if http.upstream else _split(where, http.url)
-    key = "get" if http.upstream else "url"
-    try:
-        template = read_template(path)
-    except TemplateInvalid as error:
-        raise Problem(f"{where}.http.{key}", str(error)) from error
-    target = None
-    if origin is not None:
-        target = Target(name=probe.name, url=origin, allow_cidrs=http.allow_cidrs)
-        try:
-            read_target(target)
-        except TargetRefused as error:
-            raise Problem(f"{where}.http", str(error)) from error
+    template, target = _place(where, probe)
+    answer = "rows" if probe.sql is not None else "response"
     when = _expression(f"{where}.when", probe.when, _WHEN_SEES)
-    expect = _expression(f"{where}.expect", probe.expect, _EXPECT_SEES)
+    expect = _expression(f"{where}.expect", probe.expect, _EXPECT_SEES | {answer})
     return LoadedProbe(
         name=probe.name,
         when=when,
@@ -120,11 +149,45 @@ def _loaded(where: str, probe: Probe) -> LoadedProbe:
         expect=expect,
         expect_names=_uses(expect),
         template=template,
-        upstream=http.upstream or None,
+        upstream=(probe.http.upstream or None) if probe.http is not None else None,
         target=target,
+        sql=probe.sql,
+        mcp=probe.mcp,
         deadline_ns=probe.deadline_ns,
         until_ns=probe.until_ns,
+        stable_ns=probe.stable_ns,
+        fresh_ns=probe.fresh_ns,
     )
+
+
+def _place(where: str, probe: Probe) -> tuple[Template | None, Target | None]:
+    """What is asked for, and where if it is not at an upstream or a database."""
+    if probe.sql is not None:
+        return None, None
+    origin: str | None = None
+    if probe.mcp is not None:
+        key, text, origin = "mcp.resource", probe.mcp.resource, probe.mcp.url
+        ranges = probe.mcp.allow_cidrs
+    else:
+        http = probe.http
+        assert http is not None, "one way to ask is there: problems"
+        ranges = http.allow_cidrs
+        if http.upstream:
+            key, text = "http.get", http.get
+        else:
+            key, (origin, text) = "http.url", _split(where, http.url)
+    try:
+        template = read_template(text, uri=probe.mcp is not None)
+    except TemplateInvalid as error:
+        raise Problem(f"{where}.{key}", str(error)) from error
+    if origin is None:
+        return template, None
+    target = Target(name=probe.name, url=origin, allow_cidrs=ranges)
+    try:
+        read_target(target)
+    except TargetRefused as error:
+        raise Problem(f"{where}.{key}", str(error)) from error
+    return template, target
 
 
 def _split(where: str, url: str) -> tuple[str, str]:
@@ -221,11 +284,16 @@ def _picked(probe: LoadedProbe, step: Step, views: _Views) -> bool:
 
 
 def _request(probe: LoadedProbe, step: Step, views: _Views) -> ProbeRequest:
-    names = probe.expect_names | probe.template.roots
+    names = probe.expect_names | _roots(probe)
     bindings = views.bindings(names, step, probe.expect.text)
-    path_query, refused = "", None
+    path_query, sql, mcp, refused = "", None, None, None
     try:
-        path_query = probe.template.fill(bindings)
+        if probe.sql is not None:
+            sql = _sql_ask(probe.sql, bindings)
+        else:
+            assert probe.template is not None
+            path_query = probe.template.fill(bindings)
+            mcp = _mcp_ask(probe.mcp, path_query) if probe.mcp is not None else None
     except ValueRefused as error:
         refused = str(error)
     return ProbeRequest(
@@ -235,13 +303,40 @@ def _request(probe: LoadedProbe, step: Step, views: _Views) -> ProbeRequest:
         upstream=probe.upstream,
         target=probe.target,
         path_query=path_query,
+        sql=sql,
+        mcp=mcp,
         refused=refused,
         expect=probe.expect,
         bindings=bindings,
         ended_ns=step.end_ns,
         deadline_ns=probe.deadline_ns,
         until_ns=probe.until_ns,
+        stable_ns=probe.stable_ns,
+        fresh_ns=probe.fresh_ns,
     )
+
+
+def _roots(probe: LoadedProbe) -> frozenset[str]:
+    if probe.sql is not None:
+        return frozenset(value.partition(".")[0] for value in probe.sql.parameters)
+    return probe.template.roots if probe.template is not None else frozenset()
+
+
+def _sql_ask(sql: SqlProbe, bindings: Mapping[str, Any]) -> SqlAsk:
+    values = []
+    for name in sql.parameters:
+        value = look_up(name.split("."), bindings)
+        if value is None:
+            raise ValueRefused("sql_value_missing")
+        if not isinstance(value, str | int | float):
+            raise ValueRefused("sql_value_not_scalar")
+        values.append(value)
+    return SqlAsk(database=sql.database, query=sql.query, values=tuple(values))
+
+
+def _mcp_ask(mcp: McpProbe, resource: str) -> McpAsk:
+    credential = (mcp.credential.header, mcp.credential.file) if mcp.credential else None
+    return McpAsk(resource=resource, credential=credential)
 
 
 def judge_response(
@@ -253,8 +348,6 @@ def judge_response(
     data = {"http_status": reply.status, "attempts": attempts}
     if _says_nothing(request, reply):
         return unknown(request, f"http_{reply.status}", now_ns=now_ns, data=data)
-    if observed_ns < request.ended_ns:
-        return unknown(request, "stale", now_ns=now_ns, data=data)
     text = reply.body.decode("utf-8", "replace")
     response = {
         "status": reply.status,
@@ -262,12 +355,29 @@ def judge_response(
         "json": _json(reply.body),
         "text": text,
     }
+    return judge_answer(request, "response", response, at_ns=observed_ns, now_ns=now_ns, data=data)
+
+
+def judge_answer(
+    request: ProbeRequest,
+    name: str,
+    answer: Any,
+    *,
+    at_ns: int,
+    now_ns: int,
+    data: Mapping[str, Any],
+) -> Evidence:
+    """What an answer of state at ``at_ns`` proves; ``expect`` sees it under ``name``."""
+    if at_ns < request.ended_ns:
+        return unknown(request, "stale", now_ns=now_ns, data=data)
+    if request.fresh_ns is not None and at_ns > request.ended_ns + request.fresh_ns:
+        return unknown(request, "too_late", now_ns=now_ns, data=data)
     try:
-        held = request.expect.holds({**request.bindings, "response": response})
+        held = request.expect.holds({**request.bindings, name: answer})
     except ExpressionFailed:
         return unknown(request, "expect_without_value", now_ns=now_ns, data=data)
     detail = None if held else "expectation_not_met"
-    return _evidence(request, held, detail, observed_ns, data)
+    return _evidence(request, held, detail, at_ns, dict(data))
 
 
 def unknown(

@@ -5,12 +5,13 @@ Rules
 2. A value that could move the request elsewhere is refused, not repaired: in a path one that is
    empty, or holds ``/ ? # \\``, ``..`` or a control character.
 3. Scheme, host and port are literal; a template in them is refused at load.
+4. In a URI of another scheme (an MCP resource) every value is one segment's part.
 
 Source: docs/reference, "probes".
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ ROOTS: Final = ("arguments", "step", "trace")
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"(?:arguments|step|trace)(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LITERAL = re.compile(r"[!$-;=?-Z_a-z~@]*\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^{]")
 _REFUSED_IN_PATH = re.compile(r"[/?#\\\x00-\x1f\x7f-\x9f]|\.\.")
 
 
@@ -54,9 +56,20 @@ class Template(Struct, frozen=True):
         )
 
 
-def read_template(text: str) -> Template:
-    """The template of a path and query that starts with ``/``. Raises TemplateInvalid."""
-    if not text.startswith("/"):
+def look_up(path: Sequence[str], bindings: Mapping[str, Any]) -> Any:
+    """The value at a path of member names; None where there is none."""
+    value: Any = bindings
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def read_template(text: str, *, uri: bool = False) -> Template:
+    """The template of a path and query that starts with ``/``, or of a whole ``uri`` whose scheme
+    is literal. Raises TemplateInvalid."""
+    if uri and not _SCHEME.match(text):
+        raise TemplateInvalid("must be a URI with a scheme, such as crm://tickets/{arguments.id}")
+    if not uri and not text.startswith("/"):
         raise TemplateInvalid("must start with /")
     parts: list[str | _Place] = []
     position = 0
@@ -80,9 +93,7 @@ def _literal(text: str) -> str:
 
 
 def _encoded(place: _Place, bindings: Mapping[str, Any]) -> str:
-    value: Any = bindings
-    for name in place.path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = look_up(place.path, bindings)
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str | int | float):

@@ -12,7 +12,8 @@ from processors.verify.outcome import judge
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import Target
 from sidecar.probe.config import HttpProbe, Probe
-from sidecar.probe.http import ProbeEndpoint, run
+from sidecar.probe.driver import AT_ONCE, Askers, run
+from sidecar.probe.http import HttpAsker, ProbeEndpoint
 from sidecar.probe.plan import load, plan
 
 TRACE = AgentTrace(
@@ -61,6 +62,11 @@ class Shop:
         await self._runner.cleanup()
 
 
+def askers(egress, **endpoints):
+    http = HttpAsker(egress, endpoints)
+    return Askers(http=http, sql=http, mcp=http)
+
+
 def asked(port, *, allow=("127.0.0.0/8",), credential=None, trace=TRACE, url=False, **fields):
     base = {
         "name": "refund_in_ledger",
@@ -83,7 +89,7 @@ def asked(port, *, allow=("127.0.0.0/8",), credential=None, trace=TRACE, url=Fal
         )
         try:
             requests = plan(trace, load([Probe(**{**base, **fields})]))
-            return await run(requests, egress, {"shop": endpoint})
+            return await run(requests, askers(egress, shop=endpoint))
         finally:
             await egress.close()
 
@@ -206,3 +212,54 @@ def test_many_probes_keep_their_order():
 
     found = asyncio.run(scenario())
     assert [item.step_id for item in found] == [f"s{n}" for n in range(30)]
+
+
+@pytest.mark.requirement("OUT-02")
+def test_what_holds_must_stay_so_for_as_long_as_it_is_told():
+    flickering = [{"refunded": 50}, {"refunded": 0}, {"refunded": 50}]
+    found, seen = evidence(flickering, until="5s", stable_for="200ms")
+    assert found.held is True
+    assert len(seen) >= 4, "the first good answer was not the last word"
+
+
+def test_what_holds_too_late_to_be_sure_of_is_unknown():
+    found, _ = evidence([{"refunded": 0}] * 4 + [{"refunded": 50}], stable_for="600ms")
+    assert (found.held, found.detail) == (None, "not_stable_yet")
+
+
+def test_many_traces_share_the_seats_of_one_upstream():
+    going, most = 0, 0
+
+    class Counted(HttpAsker):
+        async def ask(self, request, attempts, now):
+            nonlocal going, most
+            going += 1
+            most = max(most, going)
+            try:
+                return await super().ask(request, attempts, now)
+            finally:
+                going -= 1
+
+    async def scenario():
+        async with Shop([{"refunded": 50}]) as shop:
+            egress = Egress()
+            target = Target(
+                name="shop", url=f"http://127.0.0.1:{shop.port}", allow_cidrs=("127.0.0.0/8",)
+            )
+            http = Counted(egress, {"shop": ProbeEndpoint(target=target)})
+            shared = Askers(http=http, sql=http, mcp=http)
+            probe = Probe(
+                name="p",
+                when="true",
+                http=HttpProbe(upstream="shop", get="/o/{arguments.order_id}"),
+                expect="response.json.refunded == arguments.amount",
+            )
+            requests = plan(TRACE, load([probe]))
+            try:
+                return await asyncio.gather(*(run(requests, shared) for _ in range(40)))
+            finally:
+                await egress.close()
+
+    found = asyncio.run(scenario())
+    assert all(item.held for (item,) in found)
+    assert 1 < most <= AT_ONCE

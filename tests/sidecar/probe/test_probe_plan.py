@@ -6,7 +6,7 @@ from processors.model.evidence import Evidence
 from processors.model.step import Message, Part, Step, Tool
 from processors.model.trace import AgentTrace
 from sidecar.errors import Problem
-from sidecar.probe.config import HttpProbe, Probe
+from sidecar.probe.config import HttpProbe, McpProbe, Probe, SqlProbe
 from sidecar.probe.plan import ProbeReply, judge_response, load, plan
 
 TRACE = "d" * 32
@@ -153,7 +153,7 @@ def test_an_answer_older_than_the_step_is_stale():
         ({"expect": "rows == 1"}, "probes.0.expect", "rows"),
         ({"http": HttpProbe(upstream="shop", get="orders")}, "probes.0.http.get", "start with /"),
         ({"http": HttpProbe(url="http://{arguments.h}/x")}, "probes.0.http.url", "path and query"),
-        ({"http": HttpProbe(url="ftp://host/x")}, "probes.0.http", "http"),
+        ({"http": HttpProbe(url="ftp://host/x")}, "probes.0.http.url", "http"),
         ({"http": HttpProbe()}, "probes.0.http", "either"),
         ({"deadline": "soon"}, "probes.0.deadline", "duration"),
     ],
@@ -171,3 +171,68 @@ def test_two_probes_of_one_name_are_refused():
 
 def test_no_probes_ask_nothing():
     assert plan(AgentTrace(trace_id=TRACE, steps=(step(1),)), ()) == ()
+
+
+@pytest.mark.requirement("OUT-02")
+def test_state_looked_at_later_than_it_speaks_for_the_step_is_unknown():
+    at = NOW - 10**9
+    assert answered(b'{"refunded": 50}', fresh=f"{at // 10**6 + 1}ms").held is True
+    found = answered(b'{"refunded": 50}', fresh="5s")
+    assert (found.held, found.detail) == (None, "too_late")
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"http": None}, "http"),
+        ({"sql": SqlProbe(database="d", query="SELECT 1")}, "http"),
+        ({"http": None, "sql": SqlProbe(database="d", query="DELETE FROM t")}, "sql.query"),
+        ({"http": None, "sql": SqlProbe(database="d", query="SELECT $1")}, "sql.parameters"),
+        (
+            {
+                "http": None,
+                "sql": SqlProbe(database="d", query="SELECT $2", parameters=("step.x",)),
+            },
+            "sql.parameters",
+        ),
+        (
+            {"http": None, "sql": SqlProbe(database="d", query="SELECT $1", parameters=("x",))},
+            "sql.parameters.0",
+        ),
+        (
+            {"http": None, "sql": SqlProbe(database="d", query="SELECT '{arguments.x}'")},
+            "sql.query",
+        ),
+        ({"http": None, "mcp": McpProbe(url="http://10.0.0.1/mcp", resource="a:b")}, "mcp.url"),
+        ({"stable_for": "soon"}, "stable_for"),
+        ({"fresh": "never"}, "fresh"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_naming_the_place(fields, where):
+    with pytest.raises(Problem) as raised:
+        load([probe(**fields)])
+    assert raised.value.path == f"probes.0.{where}"
+
+
+def test_an_expectation_sees_the_answer_of_its_own_way():
+    sql = {"http": None, "sql": SqlProbe(database="d", query="SELECT 1")}
+    assert load([probe(**sql, expect="size(rows) == 1")])
+    with pytest.raises(Problem, match="response"):
+        load([probe(**sql, expect="response.status == 200")])
+    with pytest.raises(Problem, match="rows"):
+        load([probe(expect="size(rows) == 1")])
+
+
+def test_an_mcp_resource_is_a_uri_whose_values_are_encoded():
+    mcp = {
+        "http": None,
+        "mcp": McpProbe(
+            url="http://127.0.0.1/mcp",
+            resource="crm://orders/{arguments.order_id}",
+            allow_cidrs=("127.0.0.0/8",),
+        ),
+    }
+    (request,) = planned([step(1, arguments={"order_id": "A 1"})], **mcp)
+    assert request.mcp.resource == "crm://orders/A%201"
+    (request,) = planned([step(1, arguments={"order_id": "../x"})], **mcp)
+    assert request.refused == "url_value_refused"

@@ -1,0 +1,169 @@
+"""Probes by SQL against a real Postgres: what holds, what is refused, what is merely unknown."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from postgres_rig import database, shared
+
+from processors.model.step import Step, Tool
+from processors.model.trace import AgentTrace
+from sidecar.egress.client import Egress
+from sidecar.probe.config import Database, Probe, SqlProbe
+from sidecar.probe.driver import Askers, run
+from sidecar.probe.plan import load, plan
+from sidecar.probe.postgres import SqlAsker
+
+ARGUMENTS = {"order_id": "A-1", "amount": "60.00", "number": 7, "at": "2026-01-05T10:00:00+00:00"}
+SCHEMA = """
+    CREATE TABLE refunds (order_id text, number int, amount numeric(12, 2), made timestamptz,
+                          note jsonb);
+    INSERT INTO refunds VALUES ('A-1', 7, 60.00, '2026-01-05T10:00:00Z', '{"by": "bot"}');
+    GRANT SELECT ON refunds TO looker;
+"""
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """The port and name of a database with one refund, and a role that may only read it."""
+    server = shared()
+    for role in ("looker", "writer"):
+        server.execute(f"DROP ROLE IF EXISTS {role}")
+        server.execute(f"CREATE ROLE {role} LOGIN")
+    with database(migrated=False) as url:
+        name = url.rsplit("/", 1)[1]
+        for statement in filter(str.strip, SCHEMA.split(";")):
+            server.execute(statement, database=name)
+        server.execute("GRANT SELECT, INSERT ON refunds TO writer", database=name)
+        yield server, name
+        server.execute("DROP OWNED BY looker, writer", database=name)
+
+
+def asked(shop, query, parameters=(), expect="size(rows) == 1", *, role="looker", **fields):
+    server, name = shop
+    found = Database(
+        name="shop",
+        url=f"postgresql://{role}@127.0.0.1:{fields.pop('port', server.port)}/{name}",
+        allow_cidrs=fields.pop("allow", ("127.0.0.0/8",)),
+        tls=fields.pop("tls", "off"),
+    )
+    tool = Tool(name="issue_refund", arguments=fields.pop("arguments", ARGUMENTS))
+    step = Step(step_id="s1", kind="tool_call", name=tool.name, status="ok", tool=tool)
+    trace = AgentTrace(trace_id="e" * 32, steps=(step,))
+
+    probe = Probe(
+        name="p",
+        when="true",
+        sql=SqlProbe(database="shop", query=query, parameters=tuple(parameters)),
+        expect=expect,
+        **fields,
+    )
+
+    async def scenario():
+        egress = Egress()
+        sql = SqlAsker([found], egress, Path())
+        try:
+            (evidence,) = await run(plan(trace, load([probe])), Askers(http=sql, sql=sql, mcp=sql))
+            return evidence
+        finally:
+            await egress.close()
+
+    return asyncio.run(scenario())
+
+
+BY_ORDER = "SELECT * FROM refunds WHERE order_id = $1"
+
+
+@pytest.mark.requirement("OUT-02")
+def test_rows_are_judged_with_their_exact_values(shop):
+    expect = (
+        "rows[0].amount == arguments.amount && rows[0].number == 7 &&"
+        ' rows[0].note.by == "bot" && rows[0].made.startsWith("2026-01-05T10:00:00")'
+    )
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], expect)
+    assert (found.held, found.detail, found.data["rows"]) == (True, None, 1)
+
+
+def test_what_is_not_there_does_not_hold(shop):
+    found = asked(shop, "SELECT 1 FROM refunds WHERE order_id = 'none'")
+    assert (found.held, found.detail) == (False, "expectation_not_met")
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("number = $1", "arguments.number"),
+        ("amount = $1", "arguments.amount"),
+        ("made = $1", "arguments.at"),
+        ("order_id = $1::text", "arguments.order_id"),
+    ],
+)
+def test_values_are_bound_as_the_type_of_their_place(shop, condition, value):
+    found = asked(shop, f"SELECT 1 FROM refunds WHERE {condition}", [value])
+    assert (found.held, found.detail) == (True, None)
+
+
+def test_a_value_is_never_read_as_sql(shop):
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], arguments={"order_id": "' OR '1'='1"})
+    assert found.held is False
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters", "code"),
+    [
+        (
+            "SELECT 1 FROM refunds WHERE number = $1",
+            ["arguments.order_id"],
+            "sql_value_does_not_fit",
+        ),
+        ("SELECT 1 FROM refunds WHERE order_id = $1", ["arguments.none"], "sql_value_missing"),
+        ("SELECT 1 FROM nothing", [], "query_refused"),
+        ("SELECT 1; SELECT 2", [], "query_refused"),
+        ("WITH x AS (DELETE FROM refunds RETURNING 1) SELECT * FROM x", [], "not_a_read"),
+        ("SELECT pg_read_file('/etc/passwd')", [], "not_permitted"),
+        ("SELECT g FROM generate_series(1, 5000) g", [], "too_many_rows"),
+        ("SELECT repeat('x', 2000000)", [], "too_many_rows"),
+        ("SELECT nextval('nothing')", [], "query_refused"),
+    ],
+)
+def test_what_cannot_be_answered_is_unknown_with_its_code(shop, query, parameters, code):
+    found = asked(shop, query, parameters)
+    assert (found.held, found.detail) == (None, code)
+
+
+@pytest.mark.parametrize("role", ["writer", "sidecar"])
+def test_a_role_that_can_write_is_not_used(shop, role):
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], role=role)
+    assert (found.held, found.detail) == (None, "role_can_write")
+
+
+def test_a_query_that_takes_too_long_is_cut_off(shop):
+    found = asked(shop, "SELECT pg_sleep(30)", deadline="300ms")
+    assert (found.held, found.detail) == (None, "no_whole_answer")
+
+
+def test_an_address_that_is_not_named_is_never_dialled(shop):
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], allow=("10.0.0.0/8",))
+    assert (found.held, found.detail) == (None, "unreachable")
+
+
+def test_a_server_that_is_away_is_unknown(shop):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], port=port)
+    assert (found.held, found.detail) == (None, "unreachable")
+
+
+def test_a_server_without_tls_is_not_asked_where_tls_is_wanted(shop):
+    found = asked(shop, BY_ORDER, ["arguments.order_id"], tls="require")
+    assert (found.held, found.detail) == (None, "unreachable")
+
+
+def test_state_that_settles_late_is_waited_for(shop):
+    query = (
+        "SELECT 1 WHERE now() > (SELECT max(backend_start) FROM pg_stat_activity"
+        " WHERE application_name LIKE 'agenttwin%') AND random() < 0.3"
+    )
+    found = asked(shop, query, until="20s")
+    assert found.held is True
