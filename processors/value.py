@@ -18,12 +18,14 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from processors.model.names import ContentState
+from processors.shapes import Keys, by_keys
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
 _UNIT_NS = {
@@ -47,6 +49,7 @@ _NO_NAME = frozenset(
 _HIDDEN = frozenset(
     {"__REDACTED__", "<REDACTED>", "[REDACTED]", "<replaced>", "<not serializable>"}
 )
+_HIDDEN_CHARACTERS_MAX = max(map(len, _HIDDEN))
 _CUT = re.compile(r"(\.\.\.|…|\[TRUNCATED: original length \d+\]|… \(truncated\))$")
 _SURROGATES = re.compile(r"[\ud800-\udfff\x00]")
 _OPENERS = {"{": "}", "[": "]", '"': '"'}
@@ -182,13 +185,16 @@ def parse(value: Any) -> Parsed:
         return None, "null"
     if not isinstance(value, str):
         return value, "captured"
-    if value in _HIDDEN:
+    if _is_hidden(value):
         return None, "redacted"
-    if not value.strip():
-        return value, "empty"
+    begins = value[:1]
+    if begins not in _OPENERS:
+        begins = value.lstrip()[:1]
+        if begins not in _OPENERS:
+            return value, "captured" if begins else "empty"
     current: Any = value
     for _ in range(_DECODES_MAX):
-        if not isinstance(current, str) or current in _HIDDEN:
+        if not isinstance(current, str) or _is_hidden(current):
             break
         if current.lstrip()[:1] not in _OPENERS:
             break
@@ -198,9 +204,13 @@ def parse(value: Any) -> Parsed:
         current = decoded
         if state == "repr":
             return current, state
-    if isinstance(current, str) and current in _HIDDEN:
+    if isinstance(current, str) and _is_hidden(current):
         return None, "redacted"
     return current, "captured"
+
+
+def _is_hidden(text: str) -> bool:
+    return len(text) <= _HIDDEN_CHARACTERS_MAX and text in _HIDDEN
 
 
 def _parse_text(text: str) -> Parsed:
@@ -293,13 +303,23 @@ def slots(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     In the order of the numbers; gaps are closed; at most 10,000 items; a key without number is left
     out.
     """
-    found: dict[int, dict[str, Any]] = {}
+    places = _PLACES.get(prefix) or _PLACES.setdefault(prefix, by_keys(partial(_places, prefix)))
+    return [{rest: attributes[key] for rest, key in item} for item in places(tuple(attributes))]
+
+
+_Slot = tuple[tuple[str, str], ...]
+_PLACES: dict[str, Callable[[Keys], tuple[_Slot, ...]]] = {}  # one a prefix: they are constants
+
+
+def _places(prefix: str, keys: Keys) -> tuple[_Slot, ...]:
+    """For each number after the prefix what follows it, and the whole key."""
+    found: dict[int, dict[str, str]] = {}
     start = len(prefix)
-    for key in [key for key in attributes if key.startswith(prefix)]:
+    for key in [key for key in keys if key.startswith(prefix)]:
         number, _, rest = key[start:].partition(".")
         if number.isdecimal() and len(number) < 20 and (len(found) < _SLOTS_MAX):
-            found.setdefault(int(number), {})[rest] = attributes[key]
-    return [found[number] for number in sorted(found)]
+            found.setdefault(int(number), {})[rest] = key
+    return tuple(tuple(found[number].items()) for number in sorted(found))
 
 
 def looks_like_schema(value: Any) -> bool:

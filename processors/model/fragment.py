@@ -22,6 +22,7 @@ from processors.model.step import Agent, Message, Model, StepDecision, StepError
 from processors.model.trace import Service
 
 _T = TypeVar("_T", bound=Struct)
+_NOTHING = (None, ())
 
 RANK_NOISE = 1
 RANK_DECISION = 2
@@ -105,8 +106,8 @@ def filled(records: Iterable[_T | None]) -> _T | None:
         gaps = {
             field: value
             for field in record.__struct_fields__
-            if (value := getattr(record, field)) not in (None, ())
-            and getattr(result, field) in (None, ())
+            if getattr(result, field) in _NOTHING
+            and (value := getattr(record, field)) not in _NOTHING
         }
         if gaps:
             result = msgspec.structs.replace(result, **gaps)

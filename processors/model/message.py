@@ -114,7 +114,7 @@ def parts(value: Any) -> tuple[Part, ...]:
     if value is None or value == "":
         return ()
     if isinstance(value, list):
-        return tuple(part for item in value if item is not None for part in _blocks(item))
+        return tuple([part for item in value if item is not None for part in _blocks(item)])
     return _blocks(value)
 
 
@@ -212,6 +212,8 @@ def _blocks(item: Any) -> tuple[Part, ...]:
     if not isinstance(item, dict):
         return (Part(type="text", content=item if isinstance(item, str) else str(item)),)
     kind = _text(item.get("type")) or _bedrock_kind(item)
+    if kind == "text":  # the commonest kind first
+        return (Part(type="text", content=_present(item, "content", "text", "refusal")),)
     if kind in _SERVER_ITEMS:
         return _served(item, kind)
     inner = item.get(kind) if kind in _KEYED else item

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from processors.model.fragment import RANK_NONE, Fragment, Reading, filled, union
 from processors.model.names import CLAIM_PREFIX, PREFIX, StepStatus
@@ -60,6 +61,7 @@ from processors.normalise import (
     vercel,
 )
 from processors.normalise.words import canonical_model, inclusive
+from processors.shapes import Keys, by_keys
 from processors.value import first_name
 
 
@@ -183,25 +185,54 @@ class _Scoped(dict[str, int]):
         return found
 
 
-class _Kept(dict[str, bool]):
-    """Whether an attribute stays because no dialect maps its key: a bounded memory of keys."""
-
-    def __missing__(self, key: str) -> bool:
-        kept = key not in _MAPPED and not key.startswith(_PREFIXES)
-        if len(self) < _KEYS_MAX and len(key) < _KEY_MAX:
-            self[key] = kept
-        return kept
-
-
 _KEYS_MAX, _KEY_MAX = 4096, 128
-_CALLED, _SCOPED, _KEPT = _Called(), _Scoped(), _Kept()
+_CALLED, _SCOPED = _Called(), _Scoped()
+
+
+class _Shape(Struct, frozen=True, kw_only=True):
+    """What follows from a span's keys: dialects called for, keys that no dialect maps, our own."""
+
+    called: int
+    unmapped: Keys
+    forged: frozenset[str]
+
+
+@by_keys
+def _shape(keys: Keys) -> _Shape:
+    ours = [key for key in keys if key.startswith(PREFIX)]
+    forged = frozenset(key for key in ours if not key.startswith(CLAIM_PREFIX))
+    kept = [key for key in keys if key not in forged]
+    called = 0
+    for key in kept:
+        called |= _CALLED[key]
+    return _Shape(
+        called=called,
+        unmapped=tuple(key for key in kept if key not in _MAPPED and not key.startswith(_PREFIXES)),
+        forged=forged,
+    )
+
+
+class _Origins:
+    """What the resources of a batch say; its spans share them, so that each is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, tuple[Service, str | None, Attributes]] = {}
+
+    def of(self, resource: Attributes) -> tuple[Service, str | None, Attributes]:
+        """The service, the session, and the resource itself, which stays alive with them."""
+        known = self._read.get(id(resource))
+        if known is None:
+            session = first_name(resource, ("session.id",))
+            known = self._read[id(resource)] = (_service(resource), session, resource)
+        return known
 
 
 def normalise(batch: Batch) -> tuple[Fragment, ...]:
     """A fragment for each span, for each step told of, and for each record that says something."""
     found: list[Fragment] = []
+    origins = _Origins()
     for span in batch.spans:
-        fragment = _span_fragment(span)
+        fragment = _span_fragment(span, origins)
         if fragment.reading.told:
             found.extend(_told_fragments(fragment))
             fragment = msgspec.structs.replace(
@@ -244,11 +275,20 @@ def _finished(reading: Reading) -> Reading:
     )
 
 
-def _span_fragment(span: Span) -> Fragment:
-    span = _without_ours(span)
-    reading = _merge(_readings(span))
+def _span_fragment(span: Span, origins: _Origins) -> Fragment:
+    shape = _shape(tuple(span.attributes))
+    if shape.forged:
+        span = _without(span, shape.forged)
+    reading = _merge(_readings(span, shape.called))
     status, error = _status(span, reading)
     kind = reading.kind or "other"
+    service, session, _ = origins.of(span.resource)
+    attributes = span.attributes
+    loose = {key: attributes[key] for key in shape.unmapped}
+    if reading.attributes:
+        loose.update(reading.attributes)
+    if span.events:
+        loose.update(claims.of_events(span))
     return Fragment(
         trace_id=span.trace_id,
         span_id=span.span_id,
@@ -259,7 +299,7 @@ def _span_fragment(span: Span) -> Fragment:
         scope=span.scope.name,
         start_ns=span.start_ns,
         end_ns=max(span.end_ns, span.start_ns) if span.end_ns else 0,
-        service=_service(span.resource),
+        service=service,
         links=span.links,
         reading=msgspec.structs.replace(
             reading,
@@ -268,10 +308,8 @@ def _span_fragment(span: Span) -> Fragment:
             error=error,
             model=canonical_model(reading.model),
             usage=inclusive(_scoped(reading.usage, kind)),
-            conversation_id=reading.conversation_id or first_name(span.resource, ("session.id",)),
-            attributes=_unmapped(span.attributes)
-            | reading.attributes
-            | (claims.of_events(span) if span.events else {}),
+            conversation_id=reading.conversation_id or session,
+            attributes=loose,
         ),
     )
 
@@ -326,10 +364,8 @@ def _session_fragments(record: LogRecord, entry: Entry) -> list[Fragment]:
     ]
 
 
-def _readings(span: Span) -> list[Reading]:
-    wanted = 0
-    for key in span.attributes:
-        wanted |= _CALLED[key]
+def _readings(span: Span, called: int) -> list[Reading]:
+    wanted = called
     for event in span.events:
         wanted |= _EVENTS.get(event.name, 0)
     wanted |= _SCOPED[span.scope.name]
@@ -376,6 +412,15 @@ def _scoped(usage: Usage | None, kind: str) -> Usage | None:
 def _status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]:
     if reading.status in ("denied", "deferred", "cancelled"):
         return reading.status, reading.error
+    if span.events or span.status_message or reading.error is not None:
+        return _told_status(span, reading)
+    if span.status_code == _ERROR or reading.status == "error" or _finished_in_error(reading):
+        return "error", StepError()
+    return "ok" if span.status_code == _OK else "unset", None
+
+
+def _told_status(span: Span, reading: Reading) -> tuple[StepStatus, StepError | None]:
+    """The same where the span has words for it."""
     kind, message = _exception(span) if span.events else (None, None)
     declared = reading.error.type if reading.error else None
     words = " ".join(filter(None, (declared, kind, span.status_message[:200])))
@@ -418,17 +463,6 @@ def _service(resource: Attributes) -> Service:
     )
 
 
-def _unmapped(attributes: Attributes) -> Attributes:
-    return {key: value for key, value in attributes.items() if _KEPT[key]}
-
-
-def _without_ours(span: Span) -> Span:
-    ours = [key for key in span.attributes if key.startswith(PREFIX)]
-    if not ours or all(key.startswith(CLAIM_PREFIX) for key in ours):
-        return span
-    kept = {
-        key: value
-        for key, value in span.attributes.items()
-        if not key.startswith(PREFIX) or key.startswith(CLAIM_PREFIX)
-    }
+def _without(span: Span, forged: frozenset[str]) -> Span:
+    kept = {key: value for key, value in span.attributes.items() if key not in forged}
     return msgspec.structs.replace(span, attributes=kept)

@@ -30,6 +30,7 @@ from processors.model.message import messages, parts
 from processors.model.names import ContentState, StepKind
 from processors.model.span import LogRecord, Span
 from processors.model.step import Agent, Message, Model, StepError, Tool, Usage
+from processors.shapes import groups_of
 from processors.value import first, first_integer, first_name, name, parse
 
 DIALECT = "gen_ai"
@@ -114,6 +115,10 @@ _AGGREGATES = {
     "input": ("gen_ai.aggregated_usage.input_tokens",),
     "output": ("gen_ai.aggregated_usage.output_tokens",),
 }
+_MESSAGES = frozenset({"messages_in", "messages_out", "system"})
+_groups = groups_of(
+    {**FIELDS, **{f"usage.sum_{field}": keys for field, keys in _AGGREGATES.items()}}
+)
 _TOOL_TYPES = {"FunctionTool": "function"}
 _NOT_TOOLS = frozenset({"(merged tools)"})  # ADK sums up parallel calls in a span of its own
 _PLACEHOLDER = ("OpenAI Agent", "agent")  # what the openai-agents instrumentation puts everywhere
@@ -145,25 +150,33 @@ def read_log(record: LogRecord) -> Reading | None:
 
 def _read(attributes: Mapping[str, Any], client: bool, span_name: str) -> Reading:
     state: dict[str, ContentState] = {}
+    said = _groups(attributes)
     kind, rank, subtype = _kind(attributes, client, span_name)
+    shown = spoken = None
+    loose: dict[str, Any] = {}
+    if not said.isdisjoint(_MESSAGES):
+        shown, spoken = _messages(attributes, state)
+        loose = _broken(attributes, state)
+    if "handoff" in said:
+        loose.update(_handoff(attributes))
     agent_like = kind == "agent" or subtype in ("workflow", "step")
-    usage = _usage(attributes, agent_like)
-    said = _messages(attributes, state)
     return Reading(
         dialect=DIALECT,
         kind=kind,
         rank=rank,
         subtype=subtype,
-        agent=_agent(attributes),
-        model=_model(attributes),
-        usage=usage,
-        messages_in=said[0],
-        messages_out=said[1],
-        tool=_tool(attributes, kind, span_name, state),
-        conversation_id=first_name(attributes, FIELDS["conversation_id"]),
+        agent=_agent(attributes) if "agent" in said else None,
+        model=_model(attributes) if "model" in said else None,
+        usage=_usage(attributes, agent_like) if "usage" in said else None,
+        messages_in=shown,
+        messages_out=spoken,
+        tool=_tool(attributes, span_name, state) if kind == "tool_call" else None,
+        conversation_id=first_name(attributes, FIELDS["conversation_id"])
+        if "conversation_id" in said
+        else None,
         error=_error(attributes),
         content_state=state,
-        attributes={**_broken(attributes, state), **_handoff(attributes)},
+        attributes=loose,
     )
 
 
@@ -276,14 +289,7 @@ def _broken(attributes: Mapping[str, Any], state: Mapping[str, ContentState]) ->
     }
 
 
-def _tool(
-    attributes: Mapping[str, Any],
-    kind: StepKind | None,
-    span_name: str,
-    state: dict[str, ContentState],
-) -> Tool | None:
-    if kind != "tool_call":
-        return None
+def _tool(attributes: Mapping[str, Any], span_name: str, state: dict[str, ContentState]) -> Tool:
     arguments = _content(attributes, "arguments", state)
     result = _content(attributes, "result", state)
     raw_type = first_name(attributes, FIELDS["tool.type"])

@@ -21,6 +21,7 @@ from processors.model.message import call_part, messages, parts
 from processors.model.names import ContentState
 from processors.model.span import LogRecord, Span, SpanEvent
 from processors.model.step import Message, Model, Part, Tool, Usage
+from processors.shapes import groups_of
 from processors.value import first_integer, first_name, name, parse
 
 DIALECT = "gen_ai_legacy"
@@ -56,6 +57,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 MAPPED = frozenset(key for keys in FIELDS.values() for key in keys)
 PREFIXES: tuple[str, ...] = ()
 _CLIENT = 3
+_groups = groups_of(FIELDS)
 
 
 def read_span(span: Span) -> Reading | None:
@@ -63,6 +65,8 @@ def read_span(span: Span) -> Reading | None:
     attributes = span.attributes
     state: dict[str, ContentState] = {}
     events = [event for event in span.events if event.name in EVENTS]
+    if not events and not _groups(attributes):
+        return None
     on_tool = attributes.get("gen_ai.operation.name") == "execute_tool"
     tool = _tool_events(events, state) if on_tool else None
     shown, said = ((), ()) if on_tool else _event_messages(events, attributes)

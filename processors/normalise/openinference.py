@@ -20,6 +20,7 @@ from processors.model.message import messages, reply, tool_message
 from processors.model.names import ContentState, StepKind, StepStatus
 from processors.model.span import Span
 from processors.model.step import Agent, Message, Model, Part, Tool, Usage
+from processors.shapes import groups_of
 from processors.value import first_integer, first_name, looks_like_schema, name, parse, slots
 
 DIALECT = "openinference"
@@ -63,6 +64,7 @@ MAPPED = frozenset(key for keys in FIELDS.values() for key in keys) | {
     *("graph.node.id", "graph.node.parent_id"),
 }
 PREFIXES: tuple[str, ...] = (IN, OUT, "llm.tools.")
+_groups = groups_of(FIELDS)
 _HANDOFF = "handoff to "
 _FIRST_ID = re.compile(r'\s*\{\s*"id"\s*:\s*"([^"\\]+)"\s*,')  # whole although the rest is cut
 
@@ -89,7 +91,7 @@ def read_span(span: Span) -> Reading | None:
         subtype=subtype,
         agent=_agent(span.name, attributes, kind),
         model=_model(attributes) if model_call else None,
-        usage=_usage(attributes),
+        usage=_usage(attributes) if "usage" in _groups(attributes) else None,
         messages_in=_shown(attributes) if model_call else None,
         messages_out=_said(attributes) if model_call else None,
         output=None if kind in ("model_call", "tool_call") else attributes.get("output.value"),
