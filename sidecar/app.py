@@ -58,7 +58,7 @@ from sidecar.identity.certificate import CertificateGrants
 from sidecar.identity.declared import DeclaredKeys
 from sidecar.identity.driver import Authenticate, Identity
 from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
-from sidecar.identity.keys import KeyStore, mint, mint_dev
+from sidecar.identity.keys import KeyStore, KeyTerms, mint_dev, mint_key, rotated
 from sidecar.listen.address import split_address
 from sidecar.listen.config import Tls
 from sidecar.listen.files import Certificate
@@ -254,19 +254,27 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
         )
 
 
-def create_key(keys: KeyBook, *, kind: KeyKind, project: str, name: str) -> tuple[str, StoredKey]:
+def create_key(keys: KeyBook, terms: KeyTerms) -> tuple[str, StoredKey]:
     """A new key's text, shown once, and its stored row."""
-    text, row = new_key(kind, project, name)
+    text, row = new_key(terms)
     keys.add_key(row)
     return text, row
 
 
-def new_key(kind: KeyKind, project: str = "", name: str = "") -> tuple[str, StoredKey]:
+def rotate_key(keys: KeyBook, key_id: str, overlap_ns: int) -> tuple[str, StoredKey] | None:
+    """A key's new text, shown once, and its row; None where there is none to rotate."""
+    found = keys.find_key(key_id)
+    if found is None:
+        return None
+    until_ns = clock.now_ns() + overlap_ns
+    text, row = rotated(found, secret_bytes=clock.random_bytes(32), until_ns=until_ns)
+    return (text, row) if keys.rotate_key(key_id, row.secret_sha256, until_ns) else None
+
+
+def new_key(terms: KeyTerms) -> tuple[str, StoredKey]:
     """A key that no store knows yet: its text and its row."""
-    return mint(
-        kind,
-        project,
-        name,
+    return mint_key(
+        terms,
         id_bytes=clock.random_bytes(8),
         secret_bytes=clock.random_bytes(32),
         now_ns=clock.now_ns(),

@@ -134,7 +134,7 @@ def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> A
         raise SidecarError(
             "there is no key to decide with",
             where="--key, SIDECAR_CLIENT_KEY or client.key",
-            do="Make one with: sidecar key create --kind approver",
+            do="Make one with: sidecar key create --kind approver --project PROJECT",
         )
     if not client.url.startswith(("http://", "https://")):
         raise SidecarError("client.url is not http:// or https://", where="client.url")

@@ -1,4 +1,4 @@
-"""``sidecar key``: create, list and revoke API keys; rotate keys of seals and of digests.
+"""``sidecar key``: create, list, rotate and revoke API keys; rotate keys of seals and of digests.
 
 Rules
 1. A value to look for is read from standard input, never from an argument: arguments are seen by
@@ -6,23 +6,26 @@ Rules
 """
 
 import sys
+from typing import Any
 
 import click
 
 from processors.model.principal import KeyKind, StoredKey
 from processors.redact.terms import KINDS, Kind
-from sidecar import app
+from sidecar import app, clock
 from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
 from sidecar.errors import SidecarError
-from sidecar.identity.keys import KEY_KINDS
+from sidecar.identity.keys import KEY_KINDS, KeyTerms
 from sidecar.identity.projects import project_name
+from sidecar.identity.roles import ROLES
+from sidecar.identity.wanted import Wanted, key_state, key_terms
 from sidecar.plain import plained
 
 
 @click.group("key")
 def command() -> None:
-    """Create, list and revoke API keys; rotate the keys that seal and redact.
+    """Create, list, rotate and revoke API keys; rotate the keys that seal and redact.
 
     \b
     Example:
@@ -32,20 +35,70 @@ def command() -> None:
 
 
 @command.command("create")
-@click.option("--kind", type=click.Choice(list(KEY_KINDS)), required=True, help="What it may do.")
-@click.option("--project", required=True, help="The tenant everything done with it belongs to.")
-@click.option("--name", default="", help="A name for people.")
+@click.option("--kind", type=click.Choice(list(KEY_KINDS)), help="What it may do.")
+@click.option("--role", type=click.Choice(list(ROLES)), help="Instead of --kind: a person's role.")
+@click.option("--project", default="", help="The tenant everything done with it belongs to.")
+@click.option("--organisation", help="Instead of --project: all projects of an organisation.")
+@click.option("--name", default="", help="Whose it is; keys of one name are one person's.")
+@click.option("--tool", "tools", multiple=True, help="The only tool an agent may call; repeatable.")
+@click.option("--expires", "lifetime_ns", type=Duration(), help="How long it lives, e.g. 90d.")
 @common()
 def create(
-    kind: KeyKind, project: str, name: str, config: str | None, store: str | None, output: str
+    config: str | None, store: str | None, output: str, lifetime_ns: int | None, **given: Any
 ) -> None:
-    """Create a key and print it once; only its hash is stored."""
-    project_name(project, where="--project")
+    """Create a key and print it once; only its hash is stored.
+
+    \b
+    Example:
+      $ sidecar key create --role reviewer --project default --name ana --expires 90d
+      sk_approver_77aa0c12be934f10_… (shown once)
+    """
+    loaded = app.load_config(config, store)
+    expires_at_ns = None if lifetime_ns is None else clock.now_ns() + lifetime_ns
+    terms = key_terms(
+        Wanted(**given),
+        organisations=[each.name for each in loaded.config.organisations],
+        expires_at_ns=expires_at_ns,
+    )
+    with app.open_keys(loaded) as keys:
+        text, row = app.create_key(keys, terms)
+    emit({"key": text, **_shown(row)}, output, lambda: text)
+    whose = f"project {row.project}" if row.organisation is None else f"all of {row.organisation}"
+    talk(f"{row.kind} key {row.key_id} of {whose}: store it now, it is not shown again")
+
+
+@command.command("rotate")
+@click.argument("key_id")
+@click.option(
+    "--overlap",
+    "overlap_ns",
+    type=Duration(),
+    default="24h",
+    show_default=True,
+    help="How long the secret before still opens; 0s ends it at once.",
+)
+@common()
+def rotate(
+    key_id: str, overlap_ns: int, config: str | None, store: str | None, output: str
+) -> None:
+    """Give a key a new secret and print it once; it stays the same caller.
+
+    \b
+    Example:
+      $ sidecar key rotate 4f0c2a9be1d37a55 --overlap 1h
+      sk_agent_4f0c2a9be1d37a55_… (shown once)
+    """
     loaded = app.load_config(config, store)
     with app.open_keys(loaded) as keys:
-        text, row = app.create_key(keys, kind=kind, project=project, name=name)
+        made = app.rotate_key(keys, key_id, overlap_ns)
+    if made is None:
+        raise SidecarError(
+            f"there is no key {key_id} that could be rotated",
+            do="List the ids with: sidecar key list",
+        )
+    text, row = made
     emit({"key": text, **_shown(row)}, output, lambda: text)
-    talk(f"{kind} key {row.key_id} of project {project}: store it now, it is not shown again")
+    talk(f"{row.kind} key {key_id}: store it now, it is not shown again")
 
 
 @command.command("generate")
@@ -59,7 +112,7 @@ def generate(kind: KeyKind, output: str) -> None:
       $ kubectl create secret generic sidecar \\
           --from-literal=agent-key=$(sidecar key generate --kind agent)
     """
-    text, row = app.new_key(kind)
+    text, row = app.new_key(KeyTerms(kind=kind))
     emit({"key": text, "key_id": row.key_id, "kind": kind}, output, lambda: text)
 
 
@@ -160,14 +213,22 @@ def _shown(row: StoredKey) -> dict[str, object]:
     return {
         "key_id": row.key_id,
         "kind": row.kind,
+        "role": row.role,
         "project": row.project,
+        "organisation": row.organisation,
         "name": row.name,
+        "tools": row.tools,
         "created_at_ns": row.created_at_ns,
+        "expires_at_ns": row.expires_at_ns,
         "revoked_at_ns": row.revoked_at_ns,
+        "previous_until_ns": row.previous_until_ns,
     }
 
 
 def _line(row: StoredKey) -> str:
     row = plained(row)
-    state = "revoked" if row.revoked_at_ns is not None else "active"
-    return f"{row.key_id}  {row.kind:8}  {row.project:16}  {state:8}  {row.name}"
+    whose = row.project if row.organisation is None else f"{row.organisation}/*"
+    return (
+        f"{row.key_id}  {row.role or row.kind:8}  {whose:16}  "
+        f"{key_state(row, clock.now_ns()):8}  {row.name}"
+    )

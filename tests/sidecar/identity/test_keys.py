@@ -1,6 +1,7 @@
 """Keys: minted once, stored as a hash, checked; episode tokens: signed, bounded in time."""
 
 import json
+import sqlite3
 
 import msgspec
 import pytest
@@ -11,14 +12,19 @@ from processors.model.principal import Principal
 from sidecar.identity.keys import (
     KEY_KINDS,
     EpisodeClaims,
+    KeyTerms,
     Unauthenticated,
     authenticate,
     mint,
     mint_episode,
+    mint_key,
     read_episode,
+    rotated,
 )
 from sidecar.identity.roles import Forbidden, allows, require
+from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.keys import SqliteKeys
+from sidecar.store.sqlite.scripts import LEDGER, scripts
 
 
 def make(keys, kind="agent", project="p", id_byte=1):
@@ -143,3 +149,72 @@ def test_no_changed_token_is_accepted(position, letter):
         return
     # base64url's last digit may hold unused bits: such a token still says exactly what was signed.
     assert msgspec.to_builtins(claims) == json.loads(msgspec.json.encode(CLAIMS))
+
+
+SECOND_SECRET = b"\x08" * 32
+
+
+@pytest.mark.requirement("OPS-01")
+def test_a_rotated_key_opens_with_both_secrets_until_the_overlap_ends(keys):
+    old, row = make(keys)
+    new, changed = rotated(row, secret_bytes=SECOND_SECRET, until_ns=100)
+    assert keys.rotate_key(row.key_id, changed.secret_sha256, 100)
+    assert keys.find_key(row.key_id) == changed
+    first = authenticate(f"Bearer {old}", keys, now_ns=99)
+    assert first == authenticate(f"Bearer {new}", keys, now_ns=99)
+    assert authenticate(f"Bearer {new}", keys, now_ns=100) == first
+    with pytest.raises(Unauthenticated, match="not known"):
+        authenticate(f"Bearer {old}", keys, now_ns=100)
+
+
+def test_a_second_rotation_ends_the_first_secret_at_once(keys):
+    first, row = make(keys)
+    texts = [first]
+    for turn in (8, 9):
+        text, row = rotated(row, secret_bytes=bytes([turn]) * 32, until_ns=100)
+        keys.rotate_key(row.key_id, row.secret_sha256, 100)
+        texts.append(text)
+    with pytest.raises(Unauthenticated):
+        authenticate(f"Bearer {texts[0]}", keys, now_ns=6)
+    for text in texts[1:]:
+        assert authenticate(f"Bearer {text}", keys, now_ns=6)
+
+
+def test_revoking_ends_both_secrets_and_a_revoked_key_is_not_rotated(keys):
+    old, row = make(keys)
+    new, changed = rotated(row, secret_bytes=SECOND_SECRET, until_ns=100)
+    keys.rotate_key(row.key_id, changed.secret_sha256, 100)
+    keys.revoke_key(row.key_id, 7)
+    for text in (old, new):
+        with pytest.raises(Unauthenticated, match="revoked"):
+            authenticate(f"Bearer {text}", keys, now_ns=8)
+    assert not keys.rotate_key(row.key_id, row.secret_sha256, 100)
+    assert not keys.rotate_key("f" * 16, row.secret_sha256, 100)
+
+
+def test_a_key_opens_until_it_expires_and_says_what_it_is_for(keys):
+    terms = KeyTerms(kind="agent", project="p", name="n", tools=("a", "b.c"), expires_at_ns=50)
+    text, row = mint_key(terms, id_bytes=b"\x02" * 8, secret_bytes=SECOND_SECRET, now_ns=1)
+    keys.add_key(row)
+    assert keys.find_key(row.key_id) == row
+    assert authenticate(f"Bearer {text}", keys, now_ns=49).tools == ("a", "b.c")
+    with pytest.raises(Unauthenticated, match="expired"):
+        authenticate(f"Bearer {text}", keys, now_ns=50)
+
+
+def test_a_store_of_the_version_before_keeps_its_keys(tmp_path):
+    path = tmp_path / "ledger.db"
+    connection = open_database(path)
+    migrate(connection, scripts(LEDGER[:3]), path)
+    text, row = mint("agent", "p", "n", id_bytes=b"\x03" * 8, secret_bytes=SECOND_SECRET, now_ns=5)
+    connection.execute(
+        "INSERT INTO api_key VALUES (?, ?, ?, ?, ?, ?, NULL)",
+        (row.key_id, row.kind, row.project, row.name, row.secret_sha256, row.created_at_ns),
+    )
+    connection.close()
+    store = SqliteKeys(path)
+    assert store.find_key(row.key_id) == row
+    assert authenticate(f"Bearer {text}", store, now_ns=6).project == "p"
+    with pytest.raises(sqlite3.IntegrityError):
+        store.add_key(row)
+    store.close()
