@@ -51,11 +51,12 @@ class SchemaTooNew(Exception):
 
 def numbered(files: Iterable[tuple[str, str]]) -> tuple[Migration, ...]:
     """Names and texts as migrations, in order. Raises ValueError for a name or gap of ours."""
-    found = sorted(_migration(name, text) for name, text in files)
-    for place, (number, each) in enumerate(found, start=1):
-        if number != place:
-            raise ValueError(f"migration {each.name} has the number {number}, not {place}")
-    return tuple(each for _, each in found)
+    made = [_migration(name, text) for name, text in files]
+    found = tuple(sorted(made, key=lambda each: each.number))
+    for place, each in enumerate(found, start=1):
+        if each.number != place:
+            raise ValueError(f"migration {each.name} has the number {each.number}, not {place}")
+    return found
 
 
 def pending(migrations: Sequence[Migration], applied: Applied) -> tuple[Migration, ...]:
@@ -71,12 +72,14 @@ def after(applied: Applied, migration: Migration) -> Applied:
     return Applied(number=migration.number, oldest=max(applied.oldest, oldest))
 
 
-def _migration(name: str, text: str) -> tuple[int, Migration]:
+def _migration(name: str, text: str) -> Migration:
     matched = _NAME.fullmatch(name)
     if matched is None:
         raise ValueError(f"a migration's name is NNNN_name.sql, not {name}")
-    number = int(matched[1])
     oldest = _OLDEST.match(text)
-    return number, Migration(
-        number=number, name=matched[2], text=text, oldest=int(oldest[1]) if oldest else None
+    return Migration(
+        number=int(matched[1]),
+        name=matched[2],
+        text=text,
+        oldest=int(oldest[1]) if oldest else None,
     )

@@ -195,7 +195,15 @@ class Database:
         if self._closed:
             work.close()
             raise StoreUnavailable("the store is closed", where=self.location.shown)
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(self._until_closed(work), self._loop)
+
+    async def _until_closed(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._closed:
+                raise StoreUnavailable("the store is closed", where=self.location.shown) from None
+            raise
 
     def _wait(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
         assert threading.current_thread() is not self._thread, "the loop would wait for itself"
@@ -298,7 +306,7 @@ class Database:
                 self._down = None
 
     async def _shut(self) -> None:
-        for task in self._tasks:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         if self._pool is not None:
             try:
