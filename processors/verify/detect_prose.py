@@ -17,6 +17,7 @@ import re2
 
 _CELL_WORDS_MAX: Final = 3
 _CELL_CHARACTERS_MAX: Final = 200
+_TAKEOVER_LEAST: Final = 12
 _WINDOW: Final = 240
 _KEYED = re2.compile(r"^\s*[-*•>]?\s*\"?'?[\w][\w \-/()]{0,40}\"?'?\s*[:=]\s*(.+?),?\s*$")
 _ENDS = "\n.!?;。！？"
@@ -172,7 +173,10 @@ def _is_cell(text: str) -> bool:
     words = text.split()
     if len(words) > _CELL_WORDS_MAX:
         return False
-    return len(words) < 2 or _STARTS.match(text) is None
+    if len(words) > 1 and _STARTS.match(text) is not None:
+        return False
+    # Chat marks and scripts without spaces hide a whole sentence in what counts as one word.
+    return len(text) < _TAKEOVER_LEAST or TAKEOVER.search(text) is None
 
 
 _STARTS = re2.compile(rf"(?i)\s*(?:please )?{_VERBS}")
