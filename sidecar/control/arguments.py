@@ -44,7 +44,7 @@ def from_http(
     if operation.in_body:
         if not isinstance(body, dict):
             raise Refused(422, "body_malformed", "the body is not a JSON object")
-        given = body
+        given = {name: _whole(value) for name, value in body.items()}
         _fits(part(asks, operation.in_body), given, 422, "body_malformed")
     return msgspec.convert({**asked, **path, **given}, asks)
 
@@ -53,6 +53,11 @@ def from_message(operation: Operation, values: dict[str, Any]) -> Request:
     """The record of a gRPC request. Raises Refused 400."""
     _fits(operation.asks, values, 400, "argument_malformed")
     return msgspec.convert(values, operation.asks)
+
+
+def _whole(value: Any) -> Any:
+    """A whole number however it is written: to JSON Schema 377.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @cache

@@ -125,6 +125,13 @@ def test_what_does_not_fit_is_refused_where_it_stands(name, path, query, body, s
     assert caught.value.status == status
 
 
+def test_a_whole_number_is_one_however_it_is_written():
+    made = from_http(BY_NAME["create_key"], {}, [], {"role": "agent", "lifetime_seconds": 377.0})
+    assert made.lifetime_seconds == 377
+    with pytest.raises(Refused):
+        from_http(BY_NAME["create_key"], {}, [], {"role": "agent", "lifetime_seconds": 3.5})
+
+
 def test_what_fits_is_the_same_record_by_either_wire():
     by_web = from_http(
         BY_NAME["approve"], {"approval_id": "a"}, [("project", "p")], {"reason": "ok"}
