@@ -1,7 +1,7 @@
 """A sender that never gives up: spans in small requests, each sent again until it is acknowledged.
 
-Usage: kill_sender.py FOLDER SEED. It reads FOLDER/address (JSON: http, grpc) and FOLDER/key before
-each try, and appends a line to FOLDER/acknowledged for each span, only after the request that held
+Usage: kill_sender.py FOLDER SEED [SIDE]. It reads FOLDER/address (JSON: http, grpc) and FOLDER/key
+before each try, and appends a line to FOLDER/acknowledged for each span, only after the request that held
 it was answered OK. It ends, with the requests it has begun, when FOLDER/stop is there.
 """
 
@@ -31,12 +31,15 @@ def bulk(dice):
 
 
 class Sender:
-    """One stream of requests; ``lane`` keeps its ids apart from those of the others."""
+    """One stream of requests; ``lane`` keeps its ids apart from those of the others.
 
-    def __init__(self, folder, dice, lane, log):
+    Senders of another ``side`` have other spans of the same traces.
+    """
+
+    def __init__(self, folder, dice, lane, log, side=0):
         self.folder, self.dice, self.lane, self.log = folder, dice, lane, log
         self.trace = lane << 40
-        self.span = lane << 40
+        self.span = (lane << 40) + (side << 36)
 
     def request(self):
         """A request with spans of new traces and of earlier ones, and the ids in it."""
@@ -107,12 +110,14 @@ class Sender:
             return True
 
 
-async def main(folder, seed):
+async def main(folder, seed, side):
     """All lanes at once."""
     with (folder / "acknowledged").open("a") as log:
-        lanes = [Sender(folder, random.Random(f"{seed}:{n}"), n + 1, log) for n in range(LANES)]
+        lanes = [
+            Sender(folder, random.Random(f"{seed}:{n}"), n + 1, log, side) for n in range(LANES)
+        ]
         await asyncio.gather(*(lane.run() for lane in lanes))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int((*sys.argv, 0)[3])))
