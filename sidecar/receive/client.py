@@ -28,6 +28,8 @@ from sidecar.telemetry import CHILD_RESTARTS, log
 
 CHECK_SECONDS = 60.0
 _RETRY_S = 1
+# A body goes over in a few pieces; by default each 64 KiB are a change from process to process.
+_PIPE_BYTES = 1024**2
 _CODE = "import sys; from sidecar.receive.process import main; main(int(sys.argv[1]))"
 
 _log = log("receive")
@@ -100,6 +102,7 @@ class Checker:
                 [sys.executable, "-P", "-c", _CODE, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                pipesize=_PIPE_BYTES,
                 stderr=subprocess.DEVNULL,  # a fault's text may hold what it failed on
             )
         return self._process

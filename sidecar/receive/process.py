@@ -22,6 +22,7 @@ from msgspec import Struct
 from sidecar.otlp.check import check
 from sidecar.otlp.errors import TooMany, Undecodable
 from sidecar.otlp.limits import Limits
+from sidecar.receive.memory import keep_buffers
 from sidecar.store.journal import Encoding, Signal
 
 HEAD = struct.Struct(">II")
@@ -50,6 +51,7 @@ def main(parent: int) -> None:
     """Answer until standard input ends. ``parent`` is the process id to end with."""
     signals.signal(signals.SIGINT, signals.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
     os.nice(_NICENESS)
+    keep_buffers()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (asked := _read(incoming)) is not None:

@@ -200,7 +200,7 @@ def test_two_hundred_hostile_requests_harm_nobody(sidecar):
     assert len(TABLE) >= 200
     assert asyncio.run(all_answers(sidecar)) == []
     traces = SqliteTraces(sidecar.folder / "data" / "traces.db")
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240  # the pipeline gives way to whatever else runs
     absent = missing(traces)
     while absent and time.monotonic() < deadline:
         time.sleep(0.5)
