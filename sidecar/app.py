@@ -79,6 +79,7 @@ from sidecar.probe.plan import load as load_probes
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
+from sidecar.receive.memory import keep_buffers
 from sidecar.receive.worker import Admission
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.backend import (
@@ -464,6 +465,7 @@ def run_server(loaded: Loaded, *, dev: bool, ready: Callable[[Serving], None]) -
     """Serve until SIGTERM or SIGINT; ``ready`` is called once everything listens."""
     if dev:
         _check_dev(loaded.config)
+    keep_buffers()
     try:
         import uvloop
     except ImportError:  # uvloop has no wheel everywhere; the standard loop serves as well
