@@ -136,8 +136,6 @@ def _claimed_failure(case: Case) -> Iterator[Contradiction]:
         meant = case.of(claim.subject)
         if case.claimed(claim.subject, "success", by=claim) or not meant:
             continue
-        if any(case.denied(effect) for effect in meant):
-            continue  # the tool itself said that it failed, and no state says otherwise
         # An answer about one subject may speak of another target than the one that was served.
         if all(effect.held for effect in meant) and (claim.subject is None or len(meant) == 1):
             yield Contradiction(

@@ -178,8 +178,14 @@ def receipt_errors(case: Case) -> Iterator[Contradiction]:
 
 
 def _owned_up(case: Case, subject: str | None, step: Step) -> bool:
-    """Whether the agent told of the failure; what was made good since is judged by its span."""
+    """Whether the agent told of a failure that is all there is to say of the run.
+
+    Where the effect was made good since, or another one is unknown, its telling would raise the
+    outcome: then the span is judged by itself.
+    """
     if not case.claimed(subject, "failure"):
+        return False
+    if any(effect.proved and effect.held is None for effect in case.effects):
         return False
     own = [effect for effect in case.effects if step.step_id in effect.step_ids]
     return not any(

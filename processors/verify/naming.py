@@ -18,6 +18,8 @@ from msgspec import Struct
 
 from processors.model.names import SideEffectClass
 from processors.model.trace import AgentTrace
+from processors.verify.languages.german import GERMAN
+from processors.verify.languages.spanish import SPANISH
 from processors.verify.subjects import (
     is_reading,
     registered,
@@ -43,6 +45,14 @@ _WHOLE_VERBS: Final = stems(
 _WHOLE_OBJECTS: Final = stems(
     words("request task it that this everything order case transaction action operation inquiry")
 )
+
+
+# A tool may be named in German or Spanish; what is an English word as well stays one.
+_TRANSLATED: Final = {
+    word: english
+    for word, english in (GERMAN.translations | SPANISH.translations).items()
+    if word not in words("cargo ticket tickets service meeting upgrade")
+}
 
 
 class Nameable(Struct, frozen=True, kw_only=True):
@@ -78,12 +88,13 @@ def nameables(trace: AgentTrace, tools: Mapping[str, SideEffectClass]) -> tuple[
 
 
 def _nameable(name: str, class_: SideEffectClass | None) -> Nameable:
-    parts = split_words(spellings(name)[-1]) or split_words(name)
+    own = split_words(spellings(name)[-1]) or split_words(name)
+    parts = [_TRANSLATED.get(part, part) for part in own]
     every = stems(parts)
     head = stem(parts[0]) if parts else ""
     core = (every - GENERIC or every) if head in GENERIC else frozenset([head])
     reading = class_ == "read" or (class_ is None and is_reading(name))
-    act = "_".join(part for part in parts if stem(part) in core)
+    act = "_".join(part for part, one in zip(own, parts, strict=True) if stem(one) in core)
     return Nameable(name=name, stems=every, core=core, reading=reading, act=act)
 
 

@@ -93,7 +93,8 @@ def _foreign(
 def _claims(
     sentence: str, said: Sequence[_Said], language: str, known: Sequence[Nameable]
 ) -> Iterator[Claim]:
-    whole, some = part(sentence, language)
+    plain = unicodedata.normalize("NFKC", sentence) if language == "zh" else sentence
+    whole, some = part(plain, language)
     amounts = money(whole, language)
     named = objects(whole, amounts)
     for one in said:
