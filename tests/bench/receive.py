@@ -1,19 +1,26 @@
 """Acknowledged spans per CPU second: journal on, sealed, durable, consumed rows deleted.
 
-The receiver runs in a process of its own; CPU is its user and system time while the load runs.
-Beside each figure stands the same receiver with a sink that keeps nothing, so that the machine's
-speed drops out.
+Our receivers check the sender's key and look at every item, as they do in a sidecar. Every server
+is a process of its own; CPU is the user and system time of its tree, from before the load until
+half a second after it (a peer works on after its answer). Beside our figure stand, by turns in the
+same run, medians of three:
+
+- rotel -> blackhole: the rotel agent takes OTLP and keeps nothing (the budget: 1.1 times this);
+- rotel -> OTLP: the same, sending on over gRPC, which is what else it can do with it;
+- kept nowhere: our receivers with a sink that keeps nothing: what the journal costs.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import resource
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -22,37 +29,42 @@ import uvloop
 
 sys.path[:0] = [str(Path(__file__).parent)]
 import _payloads as payloads  # noqa: E402
+import _peers as peers  # noqa: E402
 
-from processors.model.principal import Principal  # noqa: E402
 from sidecar import clock  # noqa: E402
+from sidecar.identity.driver import Identity  # noqa: E402
+from sidecar.identity.keys import mint  # noqa: E402
 from sidecar.receive.config import Config  # noqa: E402
 from sidecar.receive.driver import Trimmer  # noqa: E402
 from sidecar.receive.grpc import GrpcReceiver  # noqa: E402
 from sidecar.receive.http import HttpReceiver  # noqa: E402
+from sidecar.receive.memory import keep_buffers  # noqa: E402
 from sidecar.store.envelope import Sealer  # noqa: E402
 from sidecar.store.sqlite.connection import open_database  # noqa: E402
 from sidecar.store.sqlite.journal import SqliteJournal  # noqa: E402
+from sidecar.store.sqlite.keys import SqliteKeys  # noqa: E402
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-AGENT = Principal(id="key:bench", kind="agent", project="bench")
+# The same for every server; only ours asks for it.
+KEY, KEY_ROW = mint(
+    "agent", "bench", "bench", id_bytes=bytes(8), secret_bytes=bytes(32), now_ns=clock.now_ns()
+)
+HEADERS = {"authorization": f"Bearer {KEY}"}
 IN_FLIGHT = 8
+FEW_SPANS = 21
+WARM_SECONDS = 0.4
+OURS = "ours"
 
 
 class Nothing:
-    """A sink that keeps nothing: the peer."""
+    """A sink that keeps nothing."""
 
     async def append(self, entry):
         """Forget it."""
 
 
-def cpu():
-    """User and system seconds of this process so far."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 async def serve(folder, keeps):
-    """The receiver process: ports to stdout; CPU seconds for each line read from stdin."""
+    """The receiver process: its ports to stdout, then it serves until it is told to end."""
     sealer = Sealer(os.urandom(32), clock.random_bytes)
     journal = SqliteJournal(
         Path(folder) / "journal.db",
@@ -62,7 +74,10 @@ async def serve(folder, keeps):
     )
     sink = journal if keeps else Nothing()
     config = Config(grpc="127.0.0.1:0", http="127.0.0.1:0")
-    receivers = [kind(config, sink, lambda header: AGENT) for kind in (GrpcReceiver, HttpReceiver)]
+    keys = SqliteKeys(Path(folder) / "ledger.db")
+    keys.add_key(KEY_ROW)
+    identity = Identity(keys, clock.now_ns)
+    receivers = [kind(config, sink, identity) for kind in (GrpcReceiver, HttpReceiver)]
     for receiver in receivers:
         await receiver.start()
     # Everything counts as consumed at once: the deletion's cost is part of the figure.
@@ -70,15 +85,17 @@ async def serve(folder, keeps):
     newest = "SELECT coalesce(max(seq), 0) FROM record"
     trimmer = Trimmer(journal, lambda: looking.execute(newest).fetchone()[0])
     await trimmer.start()
-    print(json.dumps([receiver.port for receiver in receivers]), flush=True)
-    loop = asyncio.get_running_loop()
-    while await loop.run_in_executor(None, sys.stdin.readline):
-        print(cpu(), flush=True)
+    ports = dict(zip(("grpc", "http"), (r.port for r in receivers), strict=True))
+    print(json.dumps(ports), flush=True)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
     await trimmer.stop()
     for receiver in receivers:
         await receiver.stop()
     looking.close()
     journal.close()
+    keys.close()
 
 
 async def load(send, bodies, seconds):
@@ -99,12 +116,13 @@ async def over_grpc(port, bodies, seconds):
     """The load over one channel."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call = channel.unary_unary(EXPORT)
-        return await load(lambda body: call(body), bodies, seconds)
+        shown = tuple(HEADERS.items())
+        return await load(lambda body: call(body, metadata=shown), bodies, seconds)
 
 
 async def over_http(port, bodies, seconds):
     """The load over kept-alive connections."""
-    headers = {"Content-Type": "application/x-protobuf"}
+    headers = {**HEADERS, "Content-Type": "application/x-protobuf"}
     async with aiohttp.ClientSession(headers=headers) as session:
 
         async def send(body):
@@ -114,65 +132,112 @@ async def over_http(port, bodies, seconds):
         return await load(send, bodies, seconds)
 
 
-def measure(keeps, wire, requests, seconds):
-    """(spans, requests) acknowledged per CPU second of the receiver."""
-    bodies = [request.SerializeToString() for request in requests]
-    mean = sum(map(payloads.spans, requests)) / len(requests)
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        child = subprocess.Popen(
-            [sys.executable, __file__, "--serve", folder, *([] if keeps else ["--nothing"])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        ports = json.loads(child.stdout.readline())
-
-        def used():
-            child.stdin.write("\n")
-            child.stdin.flush()
-            return float(child.stdout.readline())
-
-        drive, port = (over_grpc, ports[0]) if wire == "grpc" else (over_http, ports[1])
-        asyncio.run(drive(port, bodies, 0.5))
-        before = used()
-        sent = asyncio.run(drive(port, bodies, seconds))
-        spent = used() - before
-        child.stdin.close()
-        child.wait()
-    return sent * mean / spent, sent / spent
+def ours(folder, *more):
+    """Our receivers as a server of this run."""
+    Path(folder).mkdir(exist_ok=True)
+    command = [sys.executable, __file__, "--serve", str(folder), *more]
+    server = peers.Peer(command, {}, stdout=subprocess.PIPE, text=True)
+    server.ports = json.loads(server.process.stdout.readline())
+    return server
 
 
-def main():
-    """Print a line for each payload and wire."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--serve")
-    parser.add_argument("--nothing", action="store_true")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    options, _ = parser.parse_known_args()
-    if options.serve:
-        uvloop.run(serve(options.serve, not options.nothing))
-        return
+def servers(stack, folder):
+    """All servers that there are, by name, started."""
+    behind = stack.enter_context(_stopped(peers.sink(folder)))
+    onward = f"http://127.0.0.1:{behind.ports['grpc']}"
+    made = {
+        OURS: ours(folder / "kept"),
+        "rotel -> blackhole": peers.rotel(folder, "blackhole"),
+        "rotel -> OTLP": peers.rotel(
+            folder,
+            "otlp",
+            *("--otlp-exporter-endpoint", onward, "--otlp-exporter-protocol", "grpc"),
+        ),
+        "kept nowhere": ours(folder / "nothing", "--nothing"),
+    }
+    for server in filter(None, made.values()):
+        stack.enter_context(_stopped(server))
+    return {name: server for name, server in made.items() if server is not None}
+
+
+@contextmanager
+def _stopped(server):
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def rate(server, wire, bodies, seconds):
+    """Requests acknowledged per CPU second of the server's tree."""
+    drive = over_grpc if wire == "grpc" else over_http
+    before = server.cpu()
+    sent = asyncio.run(drive(server.ports[wire], bodies, seconds))
+    time.sleep(peers.SETTLE_SECONDS)
+    return sent / (server.cpu() - before)
+
+
+def compare(running, wire, bodies, options):
+    """Requests per CPU second by server: medians of rounds in which each had its turn."""
+    seen = {name: [] for name in running}
+    for server in running.values():
+        rate(server, wire, bodies, WARM_SECONDS)
+    for _ in range(options.rounds):
+        for name, server in running.items():
+            seen[name].append(rate(server, wire, bodies, options.seconds))
+    return {name: statistics.median(rates) for name, rates in seen.items()}
+
+
+def table(title, rates, mean):
+    """The lines of one payload on one wire."""
+    own = rates[OURS]
+    yield f"{title}: {own * mean:9,.0f} spans/CPU-s ({own:6,.0f} requests/CPU-s)"
+    for name, other in rates.items():
+        if name != OURS:
+            ratio = f"ratio {own / other:.2f}"
+            yield f"    {name:19} {other * mean:9,.0f} ({other:6,.0f}); {ratio}"
+
+
+def sets():
+    """Name and requests of each payload."""
     small = payloads.small()
     few = type(small)()
-    few.resource_spans.add().scope_spans.add().spans.extend(list(payloads.all_spans(small))[:21])
-    sets = {
+    few.resource_spans.add().scope_spans.add().spans.extend(
+        list(payloads.all_spans(small))[:FEW_SPANS]
+    )
+    return {
         "small spans": [small],
         "captured spans": payloads.captured(),
         "small requests": [few],
     }
-    for name, requests in sets.items():
-        if not requests:
-            print(f"{name:15} skipped: needs ../shared corpora")
-            continue
-        for wire in ("grpc", "http"):
-            spans, rate = measure(True, wire, requests, options.seconds)
-            peer, peer_rate = measure(False, wire, requests, options.seconds)
-            print(
-                f"{name:15} {wire}: {spans:9,.0f} spans/CPU-s ({rate:6,.0f} requests/CPU-s);"
-                f" checked but kept nowhere: {peer:9,.0f} ({peer_rate:6,.0f});"
-                f" ratio {spans / peer:.2f}",
-                flush=True,
-            )
+
+
+def main():
+    """Print a table for each payload and wire."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--serve")
+    parser.add_argument("--nothing", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--rounds", type=int, default=3)
+    options, _ = parser.parse_known_args()
+    if options.serve:
+        keep_buffers()
+        uvloop.run(serve(options.serve, not options.nothing))
+        return
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))
+        running = servers(stack, folder)
+        if "rotel -> blackhole" not in running:
+            print("rotel is not installed: ours alone")
+        for name, requests in sets().items():
+            if not requests:
+                print(f"{name:15} skipped: needs ../shared corpora")
+                continue
+            bodies = [request.SerializeToString() for request in requests]
+            mean = sum(map(payloads.spans, requests)) / len(requests)
+            for wire in ("grpc", "http"):
+                rates = compare(running, wire, bodies, options)
+                print("\n".join(table(f"{name:15} {wire}", rates, mean)), flush=True)
 
 
 if __name__ == "__main__":
