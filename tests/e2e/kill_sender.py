@@ -1,8 +1,8 @@
 """A sender that never gives up: spans in small requests, each sent again until it is acknowledged.
 
 Usage: kill_sender.py FOLDER SEED [SIDE]. It reads FOLDER/address (JSON: http, grpc) and FOLDER/key
-before each try, and appends a line to FOLDER/acknowledged for each span, only after the request that held
-it was answered OK. It ends, with the requests it has begun, when FOLDER/stop is there.
+before each try, and appends a line to FOLDER/acknowledged for each span, only after the request
+that held it was answered OK. It ends, with the requests it has begun, when FOLDER/stop is there.
 """
 
 import asyncio
