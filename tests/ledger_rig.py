@@ -100,9 +100,9 @@ class PostgresLedgers:
 
     ephemeral = False
 
-    def __init__(self, url, *, grace_seconds=0.3):
+    def __init__(self, url, **options):
         self.url = url
-        self.grace_seconds = grace_seconds
+        self.options = {"grace_seconds": 0.3, **options}
 
     @contextmanager
     def database(self):
@@ -118,7 +118,7 @@ class PostgresLedgers:
     def ledger(self):
         with self.database() as opened:
             ring = keyring(PostgresKeys(opened))
-            ledger = PostgresLedger(opened, ring, grace_seconds=self.grace_seconds)
+            ledger = PostgresLedger(opened, ring, **self.options)
             with closing(ledger):
                 yield ledger
 

@@ -215,7 +215,7 @@ def database(*, migrated=True):
     server = shared()
     name = _free.pop() if migrated and _free else server.new_database()
     if migrated and name not in _made:
-        _migrate(name)
+        migrate_all(server.url(name))
         _made[name] = asyncio.run(_look(server.url(name)))
     try:
         yield server.url(name)
@@ -242,9 +242,10 @@ _OTHERS = """
 """
 
 
-def _migrate(name):
+def migrate_all(url):
+    """Bring every schema of a database up to date."""
     for kind in ("ledger", "traces"):
-        opened = Database(read_location(shared().url(name)), schema=kind)
+        opened = Database(read_location(url), schema=kind)
         try:
             migrate(opened, migrations(kind))
         finally:

@@ -50,7 +50,7 @@ from sidecar.store.sealing import (
 )
 from sidecar.store.standing import Undone
 
-_TOLD_SECONDS = 2.0
+LOOK_SECONDS = 2.0
 """How long a wait for a notification lasts at most: it tells soon, the look tells surely."""
 
 
@@ -65,14 +65,21 @@ class PostgresLedger(PostgresLedgerReader):
         sealers: Sealers,
         *,
         grace_seconds: float = owner.GRACE_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         super().__init__(database, sealers)
         self._writer = Writer(database)
         self._presence = Presence(database, approvals.CHANNEL)
         self._grace_seconds = grace_seconds
+        self._look_seconds = look_seconds
         self._own: list[str] = []
         self._warmed: set[str] = set()
         self._closed = False
+
+    @property
+    def listening(self) -> bool:
+        """Whether notifications arrive now; they do soon after the first wait."""
+        return self._presence.listening
 
     def close(self) -> None:
         """Let go of locks and names. Safe to call twice. The database is its opener's."""
@@ -229,7 +236,7 @@ class PostgresLedger(PostgresLedgerReader):
             row = await self._database.read_here(look)
             if row is None or (row[0].status, row[0].votes) != (seen.status, seen.votes):
                 return row
-            most = _TOLD_SECONDS if self._presence.listening else poll_seconds
+            most = self._look_seconds if self._presence.listening else poll_seconds
             try:
                 async with asyncio.timeout(min(most, seconds)):
                     await moved.wait()
