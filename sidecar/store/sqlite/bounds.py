@@ -13,7 +13,7 @@ Rules
 import sqlite3
 from collections.abc import Mapping
 
-from sidecar.store.sqlite.runs import forget
+from sidecar.store.sqlite.runs import Place, forget
 from sidecar.store.traces import Bounds, Expiry, Part, Retention
 
 _PROJECTS = (
@@ -23,20 +23,14 @@ _PROJECTS = (
 )
 
 
-def admitted(connection: sqlite3.Connection, part: Part, bounds: Bounds, now_ns: int) -> bool:
+def admitted(
+    connection: sqlite3.Connection, part: Part, place: Place, bounds: Bounds, now_ns: int
+) -> bool:
     """Whether there is room for a part in its trace; where there is none, it is counted as lost."""
     if part.kind != "telemetry":
         return True
-    row = connection.execute(
-        "SELECT open_trace.open_id, items, bytes FROM run_key JOIN open_trace USING (open_id)"
-        " WHERE run_key.project = ? AND run_key.key = ?",
-        (part.project, part.key),
-    ).fetchone()
-    if row is None:
-        return True
-    open_id, items, size = row
-    size += len(part.payload)
-    if items + part.items <= bounds.trace_items_max and size <= bounds.trace_bytes_max:
+    size = place.size + len(part.payload)
+    if place.items + part.items <= bounds.trace_items_max and size <= bounds.trace_bytes_max:
         return True
     # The first loss is news, of which a revision tells; the thousandth is not.
     connection.execute(
@@ -44,7 +38,7 @@ def admitted(connection: sqlite3.Connection, part: Part, bounds: Bounds, now_ns:
         " touched_ns = CASE lost WHEN 0 THEN ? ELSE touched_ns END,"
         " dirty_ns = CASE WHEN version > published_version THEN dirty_ns ELSE ? END"
         " WHERE open_id = ?",
-        (part.items, now_ns, now_ns, open_id),
+        (part.items, now_ns, now_ns, place.open_id),
     )
     tally(connection, {"trace_over_limit": part.items})
     return False

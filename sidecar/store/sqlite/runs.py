@@ -13,72 +13,128 @@ Rules
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from sidecar.store.traces import Part
 
 KEYS_MAX = 256
+_WORDS_MAX = 256
 
 
-def touched(
-    connection: sqlite3.Connection, project: str, key: str, expires_ns: int, now_ns: int
-) -> int:
-    """The id of the open trace of a key, its version raised; made where there is none.
+class Noted(Struct, frozen=True):
+    """The clues of an open trace."""
 
-    A published trace whose parts have expired becomes the base of what comes after.
-    """
+    project: str
+    open_id: int
+    clues: Sequence[bytes]
+
+
+class Place(Struct, frozen=True):
+    """The open trace of a key, with what it holds."""
+
+    open_id: int
+    items: int
+    size: int
+
+
+def found(connection: sqlite3.Connection, project: str, key: str) -> Place | None:
+    """The open trace of a key; None where there is none yet."""
     row = connection.execute(
-        "SELECT open_id FROM run_key WHERE project = ? AND key = ?", (project, key)
+        "SELECT open_trace.open_id, items, bytes FROM run_key JOIN open_trace USING (open_id)"
+        " WHERE run_key.project = ? AND run_key.key = ?",
+        (project, key),
     ).fetchone()
-    if row is not None:
-        connection.execute(
-            "UPDATE open_trace SET version = version + 1, touched_ns = ?,"
-            " dirty_ns = CASE WHEN version > published_version THEN dirty_ns ELSE ? END"
-            " WHERE open_id = ?",
-            (now_ns, now_ns, row[0]),
-        )
-        return int(row[0])
-    made = connection.execute(
-        "INSERT INTO open_trace (project, key, version, touched_ns, dirty_ns, expires_ns)"
-        " VALUES (?, ?, 1, ?, ?, ?)",
-        (project, key, now_ns, now_ns, expires_ns),
-    ).lastrowid
-    assert made is not None
-    base_id, revision = _base(connection, project, key)
+    return Place(*row) if row else None
+
+
+def touch(connection: sqlite3.Connection, open_id: int, now_ns: int) -> None:
+    """More of an open trace has come: its version is raised."""
     connection.execute(
-        "INSERT INTO run_key VALUES (?, ?, ?, ?, ?)", (project, key, made, base_id, revision)
+        "UPDATE open_trace SET version = version + 1, touched_ns = ?,"
+        " dirty_ns = CASE WHEN version > published_version THEN dirty_ns ELSE ? END"
+        " WHERE open_id = ?",
+        (now_ns, now_ns, open_id),
     )
-    return made
 
 
-def _base(connection: sqlite3.Connection, project: str, key: str) -> tuple[str, int | None]:
-    """The trace that a key was last published in, and its newest revision."""
-    row = connection.execute(
-        "SELECT by_id FROM superseded WHERE project = ? AND trace_id = ?", (project, key)
+def opened(
+    connection: sqlite3.Connection, part: Part, known: Mapping[bytes, int], now_ns: int
+) -> int:
+    """The id of the open trace of a new key: one that shares a clue with it, else one made for it.
+
+    ``known`` are those of its clues that lead somewhere. A published trace whose parts have expired
+    becomes the base of what comes after.
+    """
+    open_id = _joined(connection, part, next(iter(known.values())), now_ns) if known else None
+    if open_id is None:
+        open_id = connection.execute(
+            "INSERT INTO open_trace (project, key, version, touched_ns, dirty_ns, expires_ns)"
+            " VALUES (?, ?, 1, ?, ?, ?)",
+            (part.project, part.key, now_ns, now_ns, part.expires_ns),
+        ).lastrowid
+    assert open_id is not None
+    # The trace that the key was last published in, and that one's newest revision.
+    connection.execute(
+        "INSERT INTO run_key SELECT :project, :key, :open_id, base.id,"
+        " (SELECT revision FROM trace WHERE trace_id = base.id AND project = :project"
+        " AND newest = 1) FROM (SELECT coalesce((SELECT by_id FROM superseded"
+        " WHERE project = :project AND trace_id = :key), :key) AS id) AS base",
+        {"project": part.project, "key": part.key, "open_id": open_id},
+    )
+    return open_id
+
+
+def _joined(connection: sqlite3.Connection, part: Part, open_id: int, now_ns: int) -> int | None:
+    """The open trace that a new key joins, due again (rule 3); None where it is full (rule 4)."""
+    (keys,) = connection.execute(
+        "SELECT count(*) FROM run_key WHERE open_id = ?", (open_id,)
     ).fetchone()
-    base_id = str(row[0]) if row else key
-    row = connection.execute(
-        "SELECT revision FROM trace WHERE trace_id = ? AND project = ? AND newest = 1",
-        (base_id, project),
-    ).fetchone()
-    return base_id, int(row[0]) if row else None
+    if keys >= KEYS_MAX:
+        return None
+    touch(connection, open_id, now_ns)
+    connection.execute(
+        "UPDATE open_trace SET fault = NULL, expires_ns = min(expires_ns, ?) WHERE open_id = ?",
+        (part.expires_ns, open_id),
+    )
+    return open_id
+
+
+def led(connection: sqlite3.Connection, project: str, clues: Sequence[bytes]) -> dict[bytes, int]:
+    """Those of the clues that lead to an open trace, in their order, and to which."""
+    rows: dict[bytes, int] = {}
+    for start in range(0, len(clues), _WORDS_MAX):
+        words = list(clues[start : start + _WORDS_MAX])
+        # Few lengths for all, so that the statements stay prepared: the last word repeats.
+        words += [words[-1]] * ((1 << (len(words) - 1).bit_length()) - len(words))
+        rows.update(
+            connection.execute(
+                "SELECT word, open_id FROM clue WHERE project = ? AND word IN"  # noqa: S608 (marks)
+                f" ({','.join('?' * len(words))})",
+                (project, *words),
+            ).fetchall()
+        )
+    return {word: rows[word] for word in clues if word in rows}
 
 
 def remember(
-    connection: sqlite3.Connection, open_id: int, clues: Iterable[bytes], now_ns: int
+    connection: sqlite3.Connection,
+    noted: Noted,
+    known: Mapping[bytes, int],
+    now_ns: int,
 ) -> int:
-    """Note an open trace's clues, merging those it shares them with; the id of what it is then."""
-    row = connection.execute(
-        "SELECT project FROM open_trace WHERE open_id = ?", (open_id,)
-    ).fetchone()
-    if row is None:
-        return open_id
-    for word in clues:
-        found = connection.execute(
-            "SELECT open_id FROM clue WHERE project = ? AND word = ?", (row[0], word)
-        ).fetchone()
-        if found is None:
-            connection.execute("INSERT INTO clue VALUES (?, ?, ?)", (row[0], word, open_id))
-        elif found[0] != open_id:
-            open_id = _merge(connection, open_id, int(found[0]), now_ns)
+    """Note an open trace's clues, merging those it shares them with; the id of what it is then.
+
+    ``known`` is what ``led`` says of them.
+    """
+    open_id = noted.open_id
+    missing = [(noted.project, word, open_id) for word in noted.clues if word not in known]
+    if missing:
+        connection.executemany("INSERT OR IGNORE INTO clue VALUES (?, ?, ?)", missing)
+    for other in dict.fromkeys(known.values()):
+        if other != open_id:
+            open_id = _merge(connection, open_id, other, now_ns)
     return open_id
 
 

@@ -24,7 +24,16 @@ from sidecar.store.sqlite.bounds import admitted, expire, prune, room_taken, tal
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.outbox import put
 from sidecar.store.sqlite.presence import Presence
-from sidecar.store.sqlite.runs import published, remember, supersede, touched
+from sidecar.store.sqlite.runs import (
+    Noted,
+    found,
+    led,
+    opened,
+    published,
+    remember,
+    supersede,
+    touch,
+)
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.store.sqlite.writer import Writer
 from sidecar.store.traces import (
@@ -36,6 +45,7 @@ from sidecar.store.traces import (
     Expiry,
     Intake,
     OpenTrace,
+    Part,
     PartKind,
     Publication,
     Retention,
@@ -50,6 +60,7 @@ _HEAD = (
     *("trace_id", "project", "revision", "service", "version", "started_ns", "ended_ns"),
     *("steps", "completeness", "outcome"),
 )
+_ASKED_MAX = 64
 _SUMMARY = (
     "trace_id, project, revision, service, service_version, started_ns, ended_ns, steps,"
     " completeness, outcome, contradictions, published_ns"
@@ -195,6 +206,7 @@ class SqliteOpenTraces(SqliteTraces):
                     due.limit,
                 ),
             ).fetchall()
+        bases = self._bases([row[0] for row in rows])
         return [
             OpenTrace(
                 open_id=row[0],
@@ -202,20 +214,27 @@ class SqliteOpenTraces(SqliteTraces):
                 key=row[2],
                 version=row[3],
                 touched_ns=row[4],
-                bases=self._bases(row[0]),
+                bases=tuple(bases.get(row[0], ())),
                 lost=row[5] + self._bounds.over(row[6], row[7]),
             )
             for row in rows
         ]
 
-    def _bases(self, open_id: int) -> tuple[tuple[str, int], ...]:
-        with translating(self._path):
-            rows = self._connection.execute(
-                "SELECT DISTINCT base_trace_id, base_revision FROM run_key"
-                " WHERE open_id = ? AND base_revision IS NOT NULL ORDER BY base_trace_id",
-                (open_id,),
-            ).fetchall()
-        return tuple((str(base), int(revision)) for base, revision in rows)
+    def _bases(self, open_ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
+        bases: dict[int, list[tuple[str, int]]] = {}
+        for start in range(0, len(open_ids), _ASKED_MAX):
+            some = list(open_ids[start : start + _ASKED_MAX])
+            some += [some[-1]] * (_ASKED_MAX - len(some))  # one length: it stays prepared
+            with translating(self._path):
+                rows = self._connection.execute(
+                    "SELECT DISTINCT open_id, base_trace_id,"  # noqa: S608 (marks)
+                    f" base_revision FROM run_key WHERE open_id IN ({','.join('?' * _ASKED_MAX)})"
+                    " AND base_revision IS NOT NULL ORDER BY base_trace_id",
+                    some,
+                ).fetchall()
+            for open_id, base, revision in rows:
+                bases.setdefault(open_id, []).append((str(base), int(revision)))
+        return bases
 
     def parts(self, opened: OpenTrace) -> list[tuple[PartKind, bytes]]:
         """Kind and payload of the parts of an open trace, in order of intake. Raises SealBroken.
@@ -300,35 +319,43 @@ class SqliteOpenTraces(SqliteTraces):
             )
         tally(connection, intake.dropped)
         for part in intake.parts:
-            if not admitted(connection, part, self._bounds, intake.now_ns):
-                continue
-            binding = _binding(part.project, part.key, part.kind)
-            sealed = self._sealers(part.project).seal(
-                self._compressor.compress(part.payload), binding
-            )
-            open_id = touched(connection, part.project, part.key, part.expires_ns, intake.now_ns)
-            connection.execute(
-                "INSERT INTO part (open_id, kind, sealed, key, items, bytes)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (open_id, part.kind, sealed, part.key, *room_taken(part)),
-            )
-            remember(connection, open_id, part.clues, intake.now_ns)
+            self._take_part(connection, part, intake.now_ns)
         if intake.exports:
             put(connection, intake.exports, self._sealers, intake.now_ns)
+
+    def _take_part(self, connection: sqlite3.Connection, part: Part, now_ns: int) -> None:
+        place = found(connection, part.project, part.key)
+        if place is not None and not admitted(connection, part, place, self._bounds, now_ns):
+            return
+        sealed = self._sealers(part.project).seal(
+            self._compressor.compress(part.payload), _binding(part.project, part.key, part.kind)
+        )
+        known = led(connection, part.project, part.clues)
+        if place is None:
+            open_id = opened(connection, part, known, now_ns)
+        else:
+            open_id = place.open_id
+            touch(connection, open_id, now_ns)
+        connection.execute(
+            "INSERT INTO part (open_id, kind, sealed, key, items, bytes) VALUES (?, ?, ?, ?, ?, ?)",
+            (open_id, part.kind, sealed, part.key, *room_taken(part)),
+        )
+        remember(connection, Noted(part.project, open_id, part.clues), known, now_ns)
 
     def _publish(self, publications: Sequence[Publication], connection: sqlite3.Connection) -> int:
         added = 0
         for publication in publications:
             changed = connection.execute(
                 "UPDATE open_trace SET published_version = ?, fault = ?, dirty_ns = touched_ns"
-                " WHERE open_id = ? AND published_version < ?",
+                " WHERE open_id = ? AND published_version < ? RETURNING project",
                 (
                     *(publication.version, publication.fault),
                     *(publication.open_id, publication.version),
                 ),
-            ).rowcount
+            ).fetchall()
             if not changed:
                 continue  # published already, by this version or a later one
+            ((project,),) = changed
             if publication.fault is not None:
                 no_step = publication.fault == "no_step"
                 tally(connection, {"no_step" if no_step else "trace_fault": 1})
@@ -339,7 +366,12 @@ class SqliteOpenTraces(SqliteTraces):
             added += len(revised)
             self._send(connection, publication, revised)
             published(connection, publication.open_id, (t.trace_id for t in publication.traces))
-            remember(connection, publication.open_id, publication.clues, publication.now_ns)
+            remember(
+                connection,
+                Noted(project, publication.open_id, publication.clues),
+                led(connection, project, publication.clues),
+                publication.now_ns,
+            )
         return added
 
     def _send(
