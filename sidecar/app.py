@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -95,17 +95,16 @@ from sidecar.store.envelope import KEY_BYTES, Keyring, SealBroken, Sealer
 from sidecar.store.journal import journal_cursor
 from sidecar.store.location import Location, read_location
 from sidecar.store.outbox import Lane
+from sidecar.store.ports import OpenTraces
 from sidecar.store.redaction import RedactionKeys
 from sidecar.store.sqlite.backend import LEDGER, TRACES, SqliteBackend
 from sidecar.store.sqlite.journal import SqliteJournal, SqliteJournalReader
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.telemetry import MetricsServer, cannot_listen, log
 
-if TYPE_CHECKING:
-    from sidecar.store.postgres.connection import Database
-
 _VET_NS = 2 * 10**9
 JOURNAL = "journal.db"
+_PRUNE_MAX, _PRUNE_LOOKS = 256, 2
 DISTRIBUTION = "agenttwin-sidecar"
 
 
@@ -119,29 +118,6 @@ def load_config(
     flags = {name.replace("__", "."): value for name, value in overrides.items()}
     also = costly_problems if thorough else (lambda _: [])
     return load(file, overrides={"store.url": store, **flags}, also=also)
-
-
-@contextmanager
-def open_database(
-    loaded: Loaded, kind: Literal["ledger", "traces"], *, make: bool = False
-) -> "Iterator[Database]":
-    """One schema of the store on Postgres; ``make`` brings it up to date. Raises SidecarError."""
-    try:  # imported here: the driver comes with the extra ``postgres``
-        from sidecar.store.postgres.connection import Database
-        from sidecar.store.postgres.migrations import applied, migrate, migrations
-    except ImportError as error:
-        raise _no_driver(error) from None
-    database = Database(_location(loaded), schema=kind)
-    try:
-        if make:
-            migrate(database, migrations(kind))
-        elif not applied(database).number:
-            raise StoreUnavailable(
-                "there is no store", where=database.where, do="Make it: sidecar store migrate."
-            )
-        yield database
-    finally:
-        database.close()
 
 
 def _location(loaded: Loaded) -> Location:
@@ -231,6 +207,48 @@ def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[VerdictSto
     """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
     with open_backend(loaded) as stores, closing(stores.verdicts(write=write)) as verdicts:
         yield verdicts
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """How many revisions are gone, and of how many traces the sealed telemetry."""
+
+    revisions: int
+    telemetry: int
+
+
+def prune_store(loaded: Loaded) -> Pruned:
+    """Delete now what projects keep no longer; how much. Raises StoreUnavailable.
+
+    A running sidecar does the same by itself, a little at a time.
+    """
+    with ExitStack() as stack:
+        stores = stack.enter_context(open_backend(loaded))
+        stack.enter_context(closing(stores.traces()))  # an empty store is not made to be pruned
+
+        @cache
+        def ring() -> Keyring:
+            return keyring(stack.enter_context(closing(stores.keys())), master_key(loaded))
+
+        opened = stack.enter_context(
+            closing(
+                stores.open_traces(
+                    lambda project: ring()(project), loaded.config.assemble.bounds, "prune"
+                )
+            )
+        )
+        return asyncio.run(_pruned(opened, pipeline_rules(loaded.config)))
+
+
+async def _pruned(store: OpenTraces, rules: Rules) -> Pruned:
+    revisions = telemetry = 0
+    idle = 0
+    while idle < _PRUNE_LOOKS:  # once more: another sidecar may have been at it
+        now_ns = clock.now_ns()
+        gone = await store.expire(now_ns, _PRUNE_MAX)
+        old = await store.prune(rules.retention(now_ns, _PRUNE_MAX))
+        telemetry, revisions = telemetry + gone, revisions + old
+        idle = 0 if gone or old else idle + 1
+    return Pruned(revisions=revisions, telemetry=telemetry)
 
 
 @asynccontextmanager

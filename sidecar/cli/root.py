@@ -26,6 +26,7 @@ COMMANDS = {
     "approvals": "List, show, approve and deny approval requests.",
     "calls": "List and show tool calls and their receipts.",
     "audit": "Verify and export the audit chain.",
+    "store": "Migrate, back up and prune the store.",
     "key": "Create, list and revoke API keys.",
 }
 

@@ -30,6 +30,7 @@ from sidecar.store.ports import (
 )
 from sidecar.store.redaction import StoredRedactionKeys
 from sidecar.store.traces import Bounds
+from sidecar.store.upkeep import BackupManifest, SchemaState
 
 
 class Closing(Protocol):
@@ -161,6 +162,18 @@ class Backend(Closing, Protocol):
 
     def export_progress(self) -> ProgressReader:
         """How the exporters do."""
+        ...
+
+    def schemas(self) -> tuple[SchemaState, ...]:
+        """Which schemas there are, and what this program would add."""
+        ...
+
+    def migrate(self) -> None:
+        """Make what is not there and bring the rest up to date. Raises StoreUnavailable."""
+        ...
+
+    def backup(self, folder: str, made_at_ns: int) -> BackupManifest:
+        """Copy everything, as it is at one moment, into a new folder. Raises SidecarError."""
         ...
 
     def verdicts(self, *, write: bool) -> VerdictStore:

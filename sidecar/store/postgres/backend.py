@@ -6,9 +6,11 @@ Rules
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sidecar.errors import StoreUnavailable
 from sidecar.store.envelope import Sealers
+from sidecar.store.files import backup_folder, seal_folder
 from sidecar.store.location import Location
 from sidecar.store.migrate import NOTHING
 from sidecar.store.outbox import Lane
@@ -20,8 +22,12 @@ from sidecar.store.postgres.migrations import Kind, applied, migrate, migrations
 from sidecar.store.postgres.outbox import PostgresExportProgress, PostgresOutbox, prepare_outbox
 from sidecar.store.postgres.published import PostgresPublished
 from sidecar.store.postgres.traces import PostgresOpenTraces, PostgresTraces
+from sidecar.store.postgres.upkeep import dump, state
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.traces import Bounds
+from sidecar.store.upkeep import BackupManifest, SchemaState
+
+_KINDS: tuple[Kind, ...] = ("ledger", "traces")
 
 
 class PostgresBackend:
@@ -73,6 +79,27 @@ class PostgresBackend:
     def export_progress(self) -> PostgresExportProgress:
         """How the exporters do."""
         return PostgresExportProgress(self._there("traces"))
+
+    def schemas(self) -> tuple[SchemaState, ...]:
+        """What each schema has."""
+        return tuple(state(kind, migrations(kind), applied(self._opened(kind))) for kind in _KINDS)
+
+    def migrate(self) -> None:
+        """Make both schemas, or bring them up to date."""
+        for kind in _KINDS:
+            self._made(kind)
+
+    def backup(self, folder: str, made_at_ns: int) -> BackupManifest:
+        """Copy both schemas, as they are at one moment; journals lie with their receivers."""
+        for kind in _KINDS:
+            self._there(kind)
+        with backup_folder(Path(folder)) as making:
+            found = self.schemas()
+            dump(self._location, _KINDS, making)
+            manifest = BackupManifest(
+                kind="postgres", made_at_ns=made_at_ns, schemas=found, files=()
+            )
+            return seal_folder(making, manifest)
 
     def verdicts(self, *, write: bool) -> PostgresVerdicts:
         """Gate verdicts."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sidecar.store.envelope import Sealers
+from sidecar.store.files import backup_folder, seal_folder
 from sidecar.store.outbox import Lane
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
@@ -11,8 +12,10 @@ from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
 from sidecar.store.sqlite.outbox import SqliteExportProgress, SqliteOutbox, prepare_outbox
 from sidecar.store.sqlite.published import SqlitePublished
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
+from sidecar.store.sqlite.upkeep import copy_all, migrate_all, schemas
 from sidecar.store.sqlite.verdicts import SqliteVerdicts
 from sidecar.store.traces import Bounds
+from sidecar.store.upkeep import BackupManifest, SchemaState
 
 LEDGER, TRACES = "ledger.db", "traces.db"
 
@@ -21,6 +24,7 @@ class SqliteBackend:
     """A Backend over files. Each store has connections of its own."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._ledger = folder / LEDGER
         self._traces = folder / TRACES
 
@@ -68,6 +72,23 @@ class SqliteBackend:
     def export_progress(self) -> SqliteExportProgress:
         """How the exporters do."""
         return SqliteExportProgress(self._traces)
+
+    def schemas(self) -> tuple[SchemaState, ...]:
+        """What each file has."""
+        return schemas(self._folder)
+
+    def migrate(self) -> None:
+        """Make every file, or bring it up to date."""
+        migrate_all(self._folder)
+
+    def backup(self, folder: str, made_at_ns: int) -> BackupManifest:
+        """Copy every file, the journal with them, as they are at one moment."""
+        with backup_folder(Path(folder)) as making:
+            copy_all(self._folder, making)
+            manifest = BackupManifest(
+                kind="sqlite", made_at_ns=made_at_ns, schemas=schemas(making), files=()
+            )
+            return seal_folder(making, manifest)
 
     def verdicts(self, *, write: bool) -> SqliteVerdicts:
         """Gate verdicts."""
