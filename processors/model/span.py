@@ -5,6 +5,8 @@ Rules
 2. Times are integer nanoseconds since the Unix epoch; 0 means the emitter gave none.
 3. Attribute values are JSON-like (str, int, float, bool, None, list, dict) and bytes become base64
    text in ``{"$b64": ...}``. Nothing here has been interpreted.
+4. Records of telemetry hold no cycles, and there are very many: the garbage collector passes them
+   over (``gc=False``; here, in ``step`` and in ``fragment``).
 """
 
 from typing import Any
@@ -14,7 +16,7 @@ from msgspec import Struct
 Attributes = dict[str, Any]
 
 
-class Scope(Struct, frozen=True, kw_only=True):
+class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The instrumentation scope that wrote a span or log record."""
 
     name: str = ""
@@ -22,7 +24,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     attributes: Attributes = {}
 
 
-class SpanEvent(Struct, frozen=True, kw_only=True):
+class SpanEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A timed event inside a span."""
 
     name: str
@@ -30,7 +32,7 @@ class SpanEvent(Struct, frozen=True, kw_only=True):
     attributes: Attributes = {}
 
 
-class SpanLink(Struct, frozen=True, kw_only=True):
+class SpanLink(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A pointer from one span to another, possibly of another trace."""
 
     trace_id: str
@@ -38,7 +40,7 @@ class SpanLink(Struct, frozen=True, kw_only=True):
     attributes: Attributes = {}
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class Span(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One OTLP span. ``kind`` and ``status_code`` are the protocol's numbers (status 2 = ERROR).
 
     ``remote_parent``: the emitter says that the parent lives in another process (span flags).
@@ -65,7 +67,7 @@ class Span(Struct, frozen=True, kw_only=True):
     flags: int = 0
 
 
-class LogRecord(Struct, frozen=True, kw_only=True):
+class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One OTLP log record; ``event_name`` is the record's own or its ``event.name`` attribute."""
 
     trace_id: str | None = None

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from processors.model.span import Attributes, Batch, LogRecord, Scope, Span
 from sidecar.otlp.decode_json import decode_json
 from sidecar.otlp.errors import Undecodable
+from sidecar.otlp.frames import Frames
 from sidecar.otlp.items import KINDS, Items
 from sidecar.otlp.limits import LIMITS, NO_MAX, Cuts, Limits, fit_attributes
 from sidecar.otlp.plain import attributes_of, record_of, scope_of, span_of
@@ -59,8 +60,7 @@ def decode_within(signal: Signal, encoding: Encoding, payload: bytes, limits: Li
     items = Items(KINDS[signal], limits, cuts)
     whole = _whole(signal, payload)
     if whole is not None:
-        long = len(payload) > min(limits.value_bytes_max, limits.item_bytes_max)
-        fitted = items.fitted_long if long else items.fitted
+        fitted = items.fitted_long if _holds_long(payload, limits) else items.fitted
         _read_whole(whole, fitted, kept, lambda group: _resource(group, limits, cuts))
         return Decoded(kept.batch(0), cuts)
     try:
@@ -109,6 +109,15 @@ def _whole(signal: Signal, payload: bytes) -> Any:
         return KINDS[signal].request.FromString(payload)
     except DecodeError:
         return None
+
+
+def _holds_long(payload: bytes, limits: Limits) -> bool:
+    """Whether any item is long enough to hold a value that is too large; parsed it is no longer."""
+    limit = min(limits.value_bytes_max, limits.item_bytes_max)
+    if len(payload) <= limit:
+        return False
+    frames = Frames(payload, NO_MAX)
+    return any(stop - start > limit for frame in frames for start, stop in frame.items)
 
 
 def _resource(group: Any, limits: Limits, cuts: Cuts) -> Attributes:
