@@ -30,7 +30,7 @@ _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _UNREAD = Reading(dialect="")
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True, gc=False):
     """One span with its log records.
 
     ``calls`` it asked for and ``answers`` it was shown, in order; ``fresh`` of these are the ids of

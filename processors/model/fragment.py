@@ -35,7 +35,7 @@ RANK_AGENT = 8
 RANK_NONE = 9
 
 
-class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one dialect finds on one span or log record.
 
     ``rank`` is the strength of the evidence for ``kind``, 1 the strongest (the order of detection).
@@ -62,7 +62,7 @@ class Reading(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, Any] = {}
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class Told(Struct, frozen=True, kw_only=True, gc=False):
     """A step that a span or record tells of; ``id`` names it among those of the same teller."""
 
     id: str
@@ -72,7 +72,7 @@ class Told(Struct, frozen=True, kw_only=True):
     reading: Reading
 
 
-class Fragment(Struct, frozen=True, kw_only=True):
+class Fragment(Struct, frozen=True, kw_only=True, gc=False):
     """One span or log record: its place in the trace, and the union of its readings.
 
     ``told_by``: the span id of who tells of it (empty for a record outside any span) where the

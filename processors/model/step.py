@@ -15,7 +15,7 @@ from msgspec import Struct
 from processors.model.names import ContentState, Effect, StepKind, StepStatus
 
 
-class Agent(Struct, frozen=True, kw_only=True):
+class Agent(Struct, frozen=True, kw_only=True, gc=False):
     """The agent a step belongs to."""
 
     name: str | None = None
@@ -23,7 +23,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     version: str | None = None
 
 
-class StepError(Struct, frozen=True, kw_only=True):
+class StepError(Struct, frozen=True, kw_only=True, gc=False):
     """What went wrong; ``inferred`` when only a result's text says so."""
 
     type: str | None = None
@@ -31,7 +31,7 @@ class StepError(Struct, frozen=True, kw_only=True):
     inferred: bool = False
 
 
-class Model(Struct, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True, gc=False):
     """The model of a model call; ``finish_reasons`` are canonical words where known."""
 
     provider: str | None = None
@@ -41,7 +41,7 @@ class Model(Struct, frozen=True, kw_only=True):
     finish_reasons: tuple[str, ...] = ()
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens; ``input`` counts cached ones too, ``scope`` is own (a leaf) or aggregated."""
 
     input: int | None = None
@@ -52,7 +52,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     scope: Literal["own", "aggregated"] = "own"
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One part of a message; ``type`` is text, tool_call, tool_call_response, reasoning or generic.
 
     For a tool_call: ``id``, ``name``, ``content`` = arguments. For a tool_call_response: ``id``,
@@ -66,7 +66,7 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: bool = False
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One message to or from a model (GenAI semantic conventions, input/output messages)."""
 
     role: str
@@ -75,7 +75,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finish_reason: str | None = None
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, gc=False):
     """The tool of a tool call; ``requested_by`` is the step id of the asking model call."""
 
     name: str | None = None
@@ -87,7 +87,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     requested_by: str | None = None
 
 
-class StepDecision(Struct, frozen=True, kw_only=True):
+class StepDecision(Struct, frozen=True, kw_only=True, gc=False):
     """A decision on a step, by the gateway or as an emitter reported it (``source``)."""
 
     effect: Effect | Literal["unknown"]
@@ -96,7 +96,7 @@ class StepDecision(Struct, frozen=True, kw_only=True):
     source: Literal["gateway", "emitter"] = "gateway"
 
 
-class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Source(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where facts come from: a span, its log records, messages, a receipt, a tape, a twin."""
 
     kind: Literal["span", "log", "messages", "receipt", "tape", "twin"]
@@ -106,7 +106,7 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ref: str | None = None
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class Step(Struct, frozen=True, kw_only=True, gc=False):
     """One step of a trace; ``step_id`` is ``<trace_id>:<span_id>[:n]`` when from a span."""
 
     step_id: str
