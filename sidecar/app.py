@@ -64,9 +64,11 @@ from sidecar.listen.config import Tls
 from sidecar.listen.files import Certificate
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.client import DropWatch, OutcomeWatch
+from sidecar.pipeline.driver import Hear
 from sidecar.pipeline.driver import Ports as PipelinePorts
 from sidecar.pipeline.keepers import Keepers, KeyOf
 from sidecar.pipeline.leaving import Leaving
+from sidecar.pipeline.llm import LlmHearing
 from sidecar.pipeline.process import PipelineProcess
 from sidecar.pipeline.worker import Life, Work, live
 from sidecar.pipeline.worker import serve as serve_pipeline
@@ -901,6 +903,16 @@ def policy_port(policy: Policy, loaded: Loaded) -> PolicyWorker:
     return PolicyWorker(bundle, deadline_ns=duration_ns(policy.deadline))
 
 
+def _hearing(loaded: Loaded, egress: Egress, rules: Rules) -> Hear | None:
+    """The extractor of claims, where one is configured."""
+    terms = loaded.config.claims.llm
+    if not terms.url:
+        return None
+    file = str(loaded.path(terms.credential_file)) if terms.credential_file else ""
+    terms = msgspec.structs.replace(terms, credential_file=file)
+    return LlmHearing(terms, egress, rules.tools).hear
+
+
 def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
     """What the stages need of the configuration; ``key_of`` where digests are made of content."""
     default = next(iter(config.projects)).__class__(name="default")
@@ -951,6 +963,7 @@ def _open_pipeline(settings: bytes) -> Work:
         probed=lambda trace: bool(plan(trace, probes)),
         probe=lambda trace: run_probes(plan(trace, probes), askers),
         leaving=_leaving(loaded.config, rules, journal.journal_id, given.master),
+        hear=_hearing(loaded, egress, rules),
     )
 
     return Work(

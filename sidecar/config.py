@@ -44,6 +44,7 @@ from sidecar.listen.config import Tls
 from sidecar.pipeline.config import Config as Assemble
 from sidecar.pipeline.content import Content
 from sidecar.pipeline.detection import Config as Detect
+from sidecar.pipeline.hearing import Claims
 from sidecar.probe.config import Database, Probe
 from sidecar.probe.config import problems as probe_problems
 from sidecar.receive.config import Config as Receive
@@ -161,6 +162,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     receive: Receive = Receive()
     assemble: Assemble = Assemble()
     detect: Detect = Detect()
+    claims: Claims = Claims()
     gateway: Gateway = Gateway()
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
@@ -182,6 +184,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("receive", self.receive.problems()),
             *_below("assemble", self.assemble.problems()),
             *_below("detect", self.detect.problems()),
+            *_below("claims", self.claims.problems()),
             *_below("gateway", self.gateway.problems()),
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),

@@ -50,7 +50,7 @@ _WHOLE_OBJECTS: Final = stems(
 # A tool may be named in German or Spanish; what is an English word as well stays one.
 _TRANSLATED: Final = {
     word: english
-    for word, english in (GERMAN.translations | SPANISH.translations).items()
+    for word, english in {**GERMAN.translations, **SPANISH.translations}.items()
     if word not in words("cargo ticket tickets service meeting upgrade")
 }
 

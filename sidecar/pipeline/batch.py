@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
-from processors.model.evidence import Evidence
+from processors.model.evidence import Claim, Evidence
 from processors.model.names import Capture, SideEffectClass
 from processors.model.span import Batch
 from processors.model.step import Step
@@ -135,14 +135,20 @@ def assembled(opened: Opened, batch: Batch, *, now_ns: int) -> Assembled:
 
 
 def conclude(
-    trace: AgentTrace, evidence: Sequence[Evidence], rules: Rules, *, now_ns: int
+    trace: AgentTrace,
+    evidence: Sequence[Evidence],
+    rules: Rules,
+    *,
+    now_ns: int,
+    heard: Sequence[Claim] = (),
 ) -> Concluded:
-    """The trace judged with what the probes saw, then redacted."""
+    """The trace judged with what the probes saw and an extractor ``heard``, then redacted."""
     plain = _judged(trace, rules, now_ns)
     facts = content_digest(plain)
-    if not evidence:
+    if not evidence and not heard:
         return Concluded(trace=plain, digests=Digests(content=facts, facts=facts))
-    probed = _judged(replace(trace, evidence=(*trace.evidence, *evidence)), rules, now_ns)
+    more = replace(trace, evidence=(*trace.evidence, *evidence), claims=(*trace.claims, *heard))
+    probed = _judged(more, rules, now_ns)
     return Concluded(trace=probed, digests=Digests(content=content_digest(probed), facts=facts))
 
 

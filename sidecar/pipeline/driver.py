@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from processors.model.evidence import Evidence
+from processors.model.evidence import Claim, Evidence
 from processors.model.span import Batch
 from processors.model.trace import AgentTrace
 from sidecar import clock
@@ -49,6 +49,7 @@ _log = log("pipeline")
 
 FactsAfter = Callable[[int, int], Sequence[Fact]]
 Probe = Callable[[AgentTrace], Awaitable[tuple[Evidence, ...]]]
+Hear = Callable[[AgentTrace], Awaitable[tuple[Claim, ...]]]
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -56,7 +57,8 @@ class Ports(Struct, frozen=True, kw_only=True):
 
     ``facts_after(seq, limit)`` are the ledger's receipts behind a position; ``probed(trace)`` says
     whether any probe is for a trace, and ``probe`` gathers its evidence (never raising for a probe
-    that could not see). ``leaving`` is None where there is no exporter.
+    that could not see). ``hear`` gives an extractor's claims of an answer (never raising either),
+    None where there is no extractor. ``leaving`` is None where there is no exporter.
     """
 
     journal: JournalReader
@@ -66,6 +68,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     probed: Callable[[AgentTrace], bool]
     probe: Probe
     leaving: Leaving | None = None
+    hear: Hear | None = None
 
 
 class _Built(Struct, frozen=True, kw_only=True):
@@ -206,7 +209,7 @@ class Pipeline:
             built = self._assembled(opened, now_ns)
             if not built.traces:
                 return self._of_no_agent(opened, built, now_ns)
-            if not any(self._ports.probed(trace) for trace in built.traces):
+            if not any(self._waits(trace) for trace in built.traces):
                 concluded = [self._concluded(trace, (), now_ns) for trace in built.traces]
                 return self._publication(opened, built, concluded, now_ns)
         except StoreUnavailable:
@@ -244,7 +247,8 @@ class Pipeline:
             if plain.digests.facts == published:
                 continue  # nothing new was said: what the probes saw then stands
             evidence = await self._ports.probe(trace)
-            concluded.append(self._concluded(trace, evidence, clock.now_ns()))
+            heard = await self._ports.hear(trace) if self._ports.hear is not None else ()
+            concluded.append(self._concluded(trace, evidence, clock.now_ns(), heard))
         return self._publication(opened, built, concluded, clock.now_ns())
 
     def _assembled(self, opened: OpenTrace, now_ns: int) -> _Built:
@@ -266,8 +270,20 @@ class Pipeline:
             lost=opened.lost,
         )
 
-    def _concluded(self, trace: AgentTrace, evidence: Sequence[Evidence], now_ns: int) -> Concluded:
-        return conclude(trace, evidence, self._rules, now_ns=now_ns)
+    def _waits(self, trace: AgentTrace) -> bool:
+        """Whether anything outside is asked about a trace before it is published."""
+        return self._ports.probed(trace) or (
+            self._ports.hear is not None and bool(trace.final_output)
+        )
+
+    def _concluded(
+        self,
+        trace: AgentTrace,
+        evidence: Sequence[Evidence],
+        now_ns: int,
+        heard: Sequence[Claim] = (),
+    ) -> Concluded:
+        return conclude(trace, evidence, self._rules, now_ns=now_ns, heard=heard)
 
     def _publication(
         self, opened: OpenTrace, built: _Built, concluded: Sequence[Concluded], now_ns: int

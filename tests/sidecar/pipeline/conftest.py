@@ -21,6 +21,10 @@ def sealers(project):
     return Sealer(hashlib.sha256(project.encode()).digest(), clock.random_bytes)
 
 
+async def _nothing():
+    return ()
+
+
 class Ingest:
     """``send`` as a receiver would; ``settle`` runs the pipeline until nothing is left to do."""
 
@@ -33,7 +37,7 @@ class Ingest:
         self.traces = SqliteTraces(folder / "traces.db")
         self.facts = []
         self.probed = lambda trace: False
-        self.probe = None
+        self.probe = self.hear = None
         self.config = Config(idle=idle, **bounds)
         self.content_ns = DAY_NS
         self.capture = capture
@@ -51,7 +55,8 @@ class Ingest:
             traces=self.traces,
             facts_after=lambda seq, limit: [f for f in self.facts if f.seq > seq][:limit],
             probed=lambda trace: self.probed(trace),
-            probe=lambda trace: self.probe(trace),
+            probe=lambda trace: self.probe(trace) if self.probe else _nothing(),
+            hear=self.hear,
         )
         rules = ProjectRules(capture=self.capture, content_ns=self.content_ns)
         self.pipeline = Pipeline(
