@@ -205,6 +205,8 @@ def _without_handoffs(requests: list[Request], tree: Tree) -> Iterable[Request]:
 
     Nor is the tool by which a framework has the model say its final answer.
     """
+    if not requests:
+        return
     nodes = list(tree.nodes.values())
     handed = [node for node in nodes if node.reading.kind == "handoff"]
     agents = {str(node.reading.attributes.get("handoff.to")).lower() for node in handed}

@@ -269,7 +269,10 @@ def _service(nodes: list[Node]) -> Service:
     for node in nodes:
         if node.reading.kind == "agent" and node.fragment.service.name:
             return node.fragment.service
-    counted = Counter(node.fragment.service for node in nodes if node.fragment.service.name)
-    if not counted:
+    named = [node.fragment.service for node in nodes if node.fragment.service.name]
+    if not named:
         return Service()
+    if all(service is named[0] for service in named):
+        return named[0]
+    counted = Counter(named)
     return min(counted, key=lambda s: (-counted[s], s.name or "", s.version or ""))
