@@ -33,7 +33,8 @@ _KEY = "key:"
 _STANDING = (
     "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
     " AND decision = 'approve' AND NOT EXISTS (SELECT FROM api_key"
-    " WHERE revoked_at_ns IS NOT NULL AND 'key:' || key_id = vote.voter))"
+    " WHERE vote.voter LIKE 'key:%' AND key_id = substr(vote.voter, 5)"
+    " AND revoked_at_ns IS NOT NULL))"
 )
 
 

@@ -15,6 +15,7 @@
 import asyncio
 
 from processors.model.call import Approval
+from sidecar.errors import StoreUnavailable
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -86,7 +87,7 @@ class PostgresLedger(PostgresLedgerReader):
         if self._closed:
             return
         self._closed = True
-        self._database.wait(self._let_go(), WRITE_SECONDS)
+        self._database.wait(self._let_go(), 2 * WRITE_SECONDS)
 
     async def check(self) -> None:
         """Raises StoreUnavailable where nothing can be recorded or read."""
@@ -246,8 +247,11 @@ class PostgresLedger(PostgresLedgerReader):
 
     async def _let_go(self) -> None:
         await self._presence.close()
-        if self._own:
-            await self._database.here(lambda connection: owner.remove(connection, self._own))
+        try:
+            if self._own:
+                await self._database.here(lambda connection: owner.remove(connection, self._own))
+        except StoreUnavailable:
+            pass  # the locks went with their connection: the others find out after the grace
 
     def _dead(self, owners: list[str]) -> set[str]:
         schema, grace = self._database.schema, self._grace_seconds

@@ -192,6 +192,18 @@ def test_an_owner_that_took_its_lock_again_within_the_grace_never_died(store):
     run(main)
 
 
+def test_a_ledger_closes_while_its_database_is_away():
+    with own_server() as (server, url):
+        store = PostgresLedgers(url)
+        with signing_ledger(store) as opened:
+            opened.hold_owner("one")
+            server.kill()
+            opened.close()
+        server.start()
+        with signing_ledger(store) as other:
+            run(lambda: until(lambda: not other.owner_lives("one")))
+
+
 def test_an_outcome_whose_answer_was_lost_is_recorded_once(store):
     async def main():
         with signing_ledger(store) as one:
