@@ -1021,6 +1021,7 @@ def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = No
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
         tokens=tokens if config.identity.oidc else None,  # without, a token is no form of key
+        remote=config.store.on_postgres,
     )
 
 

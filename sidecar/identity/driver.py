@@ -6,14 +6,21 @@ Rules
 2. What a credential proves is decided by pure functions; this file asks the stores and providers
    they need.
 3. Nothing presented is repeated in an error.
+4. Keys that lie on another machine are looked up in threads of their own: while they cannot be
+   had, nothing else waits.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 from processors.model.principal import Presented, Principal
 from sidecar.identity.certificate import CertificateGrants
 from sidecar.identity.keys import KeyStore, Unauthenticated, authenticate, bearer
+
+_LOOKUPS = 8
 
 Authenticate = Callable[[Presented], Awaitable[Principal]]
 """The principal of what was presented. Raises Unauthenticated, or StoreUnavailable where it cannot
@@ -33,7 +40,10 @@ class Tokens(Protocol):
 
 
 class Identity:
-    """An ``Authenticate`` over keys, client certificates and providers' tokens."""
+    """An ``Authenticate`` over keys, client certificates and providers' tokens.
+
+    ``remote``: the keys do not lie on this machine.
+    """
 
     def __init__(
         self,
@@ -43,12 +53,14 @@ class Identity:
         organisations: Mapping[str, Sequence[str]] | None = None,
         certificates: CertificateGrants | None = None,
         tokens: Tokens | None = None,
+        remote: bool = False,
     ) -> None:
         self._keys = keys
         self._now_ns = now_ns
         self._organisations = organisations or {}
         self._certificates = certificates
         self._tokens = tokens
+        self._threads = ThreadPoolExecutor(_LOOKUPS, "identity") if remote else None
 
     async def __call__(self, presented: Presented) -> Principal:
         """The principal. Raises Unauthenticated, or StoreUnavailable."""
@@ -58,12 +70,16 @@ class Identity:
             token = bearer(presented.authorization)
             if self._tokens.reads(token):
                 return await self._tokens.principal(token)
-        return authenticate(
+        look_up = partial(
+            authenticate,
             presented.authorization,
             self._keys,
             now_ns=self._now_ns(),
             organisations=self._organisations,
         )
+        if self._threads is None:
+            return look_up()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
 
     def _of_certificate(self, names: Sequence[str]) -> Principal:
         if self._certificates is None:

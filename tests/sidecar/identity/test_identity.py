@@ -1,6 +1,7 @@
 """Who is calling: the order in which credentials count, client certificates, organisations."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -16,6 +17,17 @@ GRANTS = (
     CertificateGrant(san="ci.internal", project="ops", kind="reader", role="engineer"),
 )
 SECRET = b"\x07" * 32
+
+
+class FarKeys:
+    """Keys that are told only once the event loop has gone on."""
+
+    def __init__(self, row):
+        self.row, self.gone_on = row, threading.Event()
+
+    def find_key(self, key_id):
+        assert self.gone_on.wait(10), "the loop waits for the keys"
+        return self.row
 
 
 class Keys:
@@ -75,6 +87,22 @@ def test_a_certificate_never_makes_up_for_a_bad_key_and_a_key_counts_before_it()
             who(Presented(authorization=bad, certificate=(AGENT,)), row)
     with pytest.raises(Unauthenticated):
         who(Presented())
+
+
+def test_nothing_waits_for_keys_that_lie_elsewhere():
+    text, row = key(kind="reader", project="ops")
+    far = FarKeys(row)
+    identity = Identity(far, lambda: 10, remote=True)
+
+    async def run():
+        asked = asyncio.create_task(identity(Presented(authorization=f"Bearer {text}")))
+        await asyncio.sleep(0)
+        far.gone_on.set()
+        assert (await asked).project == "ops"
+        with pytest.raises(Unauthenticated):
+            await identity(Presented(authorization=f"Bearer {text[:-2]}xx"))
+
+    asyncio.run(run())
 
 
 def test_a_key_of_an_organisation_acts_in_its_projects_only():
