@@ -18,11 +18,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, structs
 
 from processors.model.evidence import Claim, ClaimStatus
-from processors.verify import phrases
+from processors.verify import grammar, phrases
 from processors.verify.amounts import Money, money, objects, part, summed
 from processors.verify.certainty import confidence
 from processors.verify.clauses import asks, bare, expand, fragments, sentences
-from processors.verify.languages import grammar
 from processors.verify.languages.lexicon import Language
 from processors.verify.naming import Nameable, Unbound, Words, acting, bind
 from processors.verify.phrases import Phrase

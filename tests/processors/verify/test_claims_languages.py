@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processors.model.trace import AgentTrace
+from processors.verify import grammar
 from processors.verify.claims import claims
-from processors.verify.languages import grammar
 
 TOOLS = {
     "issue_refund": "irreversible",
