@@ -14,7 +14,8 @@ Rules
 6. Details name tools, fields and kinds; content stands only in exhibits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -36,7 +37,7 @@ from processors.verify.detect_values import (
     values,
 )
 from processors.verify.naming import GENERIC
-from processors.verify.subjects import spellings, split_words, stem, stems
+from processors.verify.subjects import spellings, split_words, stems
 
 _ARGUMENTS_MAX: Final = 200
 _TARGET_WORDS_MAX: Final = 6
@@ -57,6 +58,15 @@ _RANK: Final = {"minor": 1, "major": 2, "critical": 3}
 _SENDING: Final = stems(("send", "email", "mail", "forward", "message", "sms", "post", "share"))
 
 
+class Given(Struct, frozen=True, kw_only=True):
+    """One argument of a call: ``target`` = it is a value rather than a text."""
+
+    field: str
+    leaf: object
+    target: bool
+    values: tuple[Value, ...]
+
+
 class Sign(Struct, frozen=True, kw_only=True):
     """One reason to think that a call was led by strangers' words."""
 
@@ -75,7 +85,10 @@ def injections(run: Run, settings: Injection) -> tuple[list[Found], bool]:
     strangers = Strangers(run, settings)
     if not strangers.words:
         return [], strangers.bounded
-    return list(_Search(run, settings, strangers).found(acts)), strangers.bounded
+    given = [_given(use) for use in acts]
+    strangers.look_for({value[0] for one in given for item in one for value in item.values})
+    search = _Search(run, settings, strangers)
+    return list(search.found(zip(acts, given, strict=True))), strangers.bounded
 
 
 def _links(use: ToolUse) -> bool:
@@ -100,11 +113,11 @@ class _Search:
             self._trusted = Trusted(self._run, self._settings)
         return self._trusted
 
-    def found(self, acts: list[ToolUse]) -> Iterator[Found]:
+    def found(self, acts: Iterable[tuple[ToolUse, Sequence[Given]]]) -> Iterator[Found]:
         """One detection a call, its strongest sign first."""
-        for use in acts:
+        for use, given in acts:
             seen = self._asked_at(use)
-            signs = [*self._by_value(use, seen)]
+            signs = [*self._by_value(use, given, seen)]
             if not use.reading:
                 signs += self._by_act(use, seen)
             if signs:
@@ -116,20 +129,18 @@ class _Search:
         asker = use.step.tool.requested_by if use.step.tool is not None else None
         return self._places.get(asker or "", use.place)
 
-    def _by_value(self, use: ToolUse, seen: int) -> Iterator[Sign]:
-        for number, (field, leaf) in enumerate(leaves(use.arguments)):
-            if number >= _ARGUMENTS_MAX or self._looks <= 0:
+    def _by_value(self, use: ToolUse, given: Sequence[Given], seen: int) -> Iterator[Sign]:
+        for one in given:
+            if self._looks <= 0:
                 return
-            target, found = _argument_values(leaf)
-            for value in sorted(found):
-                sign = self._of_value(use, seen, value, target)
-                if sign is not None:
-                    yield _placed(sign, field, leaf)
-                    break
-            else:
-                sign = self._of_words(seen, leaf) if not use.reading else None
-                if sign is not None:
-                    yield _placed(sign, field, leaf)
+            sign = None
+            for value in one.values:
+                if value in self._strangers.at:
+                    sign = sign or self._of_value(use, seen, value, one.target)
+            if sign is None and not use.reading and self._strangers.takeovers:
+                sign = self._of_words(seen, one.leaf)
+            if sign is not None:
+                yield _placed(sign, one.field, one.leaf)
 
     def _of_value(self, use: ToolUse, seen: int, value: Value, target: bool) -> Sign | None:
         for words in self._strangers.at.get(value, ()):
@@ -163,25 +174,25 @@ class _Search:
 
     def _of_words(self, seen: int, leaf: object) -> Sign | None:
         """A name or a few words that a takeover has, and the user never said."""
-        if not isinstance(leaf, str) or not self._strangers.takeovers:
+        if not isinstance(leaf, str):
             return None
         said = " ".join(plain(leaf[:_EXCERPT_MAX]).casefold().split())
         count = len(said.split())
         named = leaf[:1].isupper() and len(said) >= 4
         if len(leaf) > _EXCERPT_MAX or count > _TARGET_WORDS_MAX or (count < 2 and not named):
             return None
-        for words in self._strangers.takeovers:
-            if words.place < seen and said in " ".join(words.text.casefold().split()):
+        for words, text, _ in self._strangers.takeovers:
+            if words.place < seen and said in text:
                 if said in self.trusted.spoken or not self.trusted.known:
                     return None
                 return Sign(severity="critical", kind="text", field="", excerpt=None, words=words)
         return None
 
     def _by_act(self, use: ToolUse, seen: int) -> Iterator[Sign]:
-        for words in self._strangers.takeovers:
-            if words.place >= seen or not _names(words, use.name):
+        for words, text, near in self._strangers.takeovers:
+            if words.place >= seen or not _names(text, near, use.name):
                 continue
-            if _speaks_of(self.trusted.spoken, use.name):
+            if _speaks_of(self.trusted, use.name):
                 return
             yield Sign(
                 severity="critical" if self.trusted.known else "major",
@@ -191,6 +202,17 @@ class _Search:
                 words=words,
             )
             return
+
+
+def _given(use: ToolUse) -> list[Given]:
+    """The arguments of a call, at most 200; of a read only those that have a link."""
+    found = []
+    for field, leaf in islice(leaves(use.arguments), _ARGUMENTS_MAX):
+        if use.reading and not (isinstance(leaf, str) and "://" in leaf):
+            continue
+        target, values_ = _argument_values(leaf)
+        found.append(Given(field=field, leaf=leaf, target=target, values=tuple(sorted(values_))))
+    return found
 
 
 def _argument_values(leaf: object) -> tuple[bool, set[Value]]:
@@ -237,30 +259,22 @@ def _acts(name: str) -> frozenset[str]:
     return every - GENERIC or every
 
 
-def _names(words: Words, name: str) -> bool:
+def _names(text: str, near: frozenset[str], name: str) -> bool:
     """Whether a takeover names a tool: by its name, or by all that is its act."""
-    text = words.text.casefold()
     tail = spellings(name)[-1] if name else ""
-    if tail and (tail in text.replace("-", "_") or tail.replace("_", " ") in text):
+    if tail and (tail in text or tail.replace("_", " ") in text or tail.replace("_", "-") in text):
         return True
     acts = _acts(name)
-    said = {stem(word) for word in split_words(_near(words))}
-    return bool(acts) and (acts <= said or bool(acts <= _SENDING and _SENDING & said))
+    return bool(acts) and (acts <= near or bool(acts <= _SENDING and _SENDING & near))
 
 
-def _near(words: Words) -> str:
-    """The takeover and what follows it: orders are near."""
-    place = words.text.find(words.takeover or "")
-    return words.text[max(0, place) : max(0, place) + 1_000]
-
-
-def _speaks_of(spoken: str, name: str) -> bool:
+def _speaks_of(trusted: Trusted, name: str) -> bool:
     """Whether user or system speak of a tool's act."""
     tail = spellings(name)[-1] if name else ""
-    if tail and tail in spoken.replace("-", "_"):
+    if tail and tail in trusted.spoken:
         return True
     acts = _acts(name)
-    return bool(acts) and acts <= {stem(word) for word in split_words(spoken)}
+    return bool(acts) and acts <= trusted.stems
 
 
 def _led(use: ToolUse, signs: list[Sign]) -> Found:

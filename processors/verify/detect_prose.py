@@ -19,7 +19,7 @@ _CELL_WORDS_MAX: Final = 3
 _CELL_CHARACTERS_MAX: Final = 200
 _TAKEOVER_LEAST: Final = 12
 _WINDOW: Final = 240
-_KEYED = re2.compile(r"^\s*[-*•>]?\s*\"?'?[\w][\w \-/()]{0,40}\"?'?\s*[:=]\s*(.+?),?\s*$")
+_KEY_CHARACTERS_MAX: Final = 44
 _ENDS = "\n.!?;。！？"
 
 _INSTRUCTIONS = (
@@ -147,8 +147,7 @@ def parted(text: str) -> tuple[list[str], list[str]]:
         line = line.strip()
         if not line:
             continue
-        keyed = _KEYED.match(line) if ":" in line or "=" in line else None
-        inner = keyed.group(1) if keyed else line
+        inner = _valued(line)
         if _is_cell(inner):
             cells.append(inner)
             continue
@@ -158,6 +157,16 @@ def parted(text: str) -> tuple[list[str], list[str]]:
         else:
             free.append(line)
     return cells, ["\n".join(free)] if free else []
+
+
+def _valued(line: str) -> str:
+    """The value of a line ``name: value``; any other line as it is."""
+    for mark in (":", "="):
+        name, found, value = line.partition(mark)
+        value = value.strip(" ,\"'")
+        if found and value and len(name) <= _KEY_CHARACTERS_MAX and not value.startswith("//"):
+            return value
+    return line
 
 
 def _columns(line: str) -> list[str]:

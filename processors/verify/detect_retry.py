@@ -13,7 +13,7 @@ Rules
 import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import re2
@@ -64,24 +64,30 @@ def retries(run: Run) -> Iterator[Found]:
         harmless = name in checked
         told: set[str] = set()
         pairs = pairwise(attempts)
-        for found in (
-            *(one for use in attempts for one in _within(use, harmless)),
-            *(one for pair in pairs for one in _again(*pair, attempts, harmless)),
+        for found in chain(
+            (one for use in attempts for one in _within(use, harmless)),
+            (one for pair in pairs for one in _again(*pair, attempts, harmless, told)),
         ):
             if found.code not in told:  # further attempts at the same stand in its steps
                 told.add(found.code)
                 yield found
+            if len(told) == 2 or found.code == "unsafe_retry":
+                break
 
 
 def _again(
-    earlier: ToolUse, later: ToolUse, attempts: Sequence[ToolUse], harmless: bool
+    earlier: ToolUse,
+    later: ToolUse,
+    attempts: Sequence[ToolUse],
+    harmless: bool,
+    told: set[str],
 ) -> Iterator[Found]:
     if _keyed(later.arguments) or _replayed(later) or _never_happened(earlier):
         return
     if later.failed and is_refusal(later):
         return
     if not earlier.failed:
-        if earlier.key == later.key:
+        if earlier.key == later.key and "repeated_call" not in told:
             yield _repeated(earlier, later, attempts, harmless)
         return
     words = _words(earlier)

@@ -10,7 +10,7 @@ Rules
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -21,13 +21,15 @@ from processors.verify.detect_calls import Run
 from processors.verify.detect_prose import delegates, parted, takes_over
 from processors.verify.detect_settings import Injection
 from processors.verify.detect_values import Value, hidden, leaves, number_values, plain, values
-from processors.verify.subjects import same_tool, spellings
+from processors.verify.subjects import same_tool, spellings, split_words, stems
 
-_CHARACTERS_MAX: Final = 8 * 1024**2
+_CHARACTERS_MAX: Final = 4 * 1024**2
 _TRUSTED_CHARACTERS_MAX: Final = 1024**2
 _PLACES_MAX: Final = 4
 _HEAD: Final = 80
 _LEAST: Final = 12
+_TAKEOVERS_MAX: Final = 32
+_NEAR: Final = 1_000
 _ASKS: Final = re.compile(
     r"(?:ask|prompt|question|query|get|request|confirm|consult|clarify)_?(?:with_|the_|from_)*"
     r"(?:user|human|customer|person|operator)|(?:user|human)_(?:input|reply|answer|response|feedback)"
@@ -56,6 +58,7 @@ class Strangers:
 
     def __init__(self, run: Run, settings: Injection) -> None:
         self._results = list(_results(run, settings))
+        self._kinds: Collection[str] = ()
         self.bounded = False
         self.words: list[Words] = []
         self.at: dict[Value, list[Words]] = {}
@@ -92,15 +95,25 @@ class Strangers:
             takeover=takes_over(text),
         )
         self.words.append(words)
-        for value in values(text):
-            found = self.at.setdefault(value, [])
-            if len(found) < _PLACES_MAX:
-                found.append(words)
+
+    def look_for(self, kinds: Collection[str]) -> None:
+        """Fill ``at`` with the values of some kinds: by value, the first texts that have it."""
+        self._kinds = kinds
+        for words in self.words:
+            for value in values(words.text, kinds):
+                found = self.at.setdefault(value, [])
+                if len(found) < _PLACES_MAX:
+                    found.append(words)
 
     @cached_property
-    def takeovers(self) -> list[Words]:
-        """The texts that speak to the model, at most 32."""
-        return [words for words in self.words if words.takeover is not None][:32]
+    def takeovers(self) -> list[tuple[Words, str, frozenset[str]]]:
+        """The texts that speak to the model, at most 32: each in lower case on one line, and the
+        stems of the takeover and of what follows it, for orders are near."""
+        found = [words for words in self.words if words.takeover is not None]
+        return [
+            (words, " ".join(words.text.casefold().split()), stems(split_words(_near(words))))
+            for words in found[:_TAKEOVERS_MAX]
+        ]
 
     @cached_property
     def _cells(self) -> dict[Value, set[str]]:
@@ -108,7 +121,7 @@ class Strangers:
         found: dict[Value, set[str]] = {}
         for _, step_id, _, result in self._results:
             for _, leaf in leaves(result):
-                for value in _cell_values(leaf):
+                for value in _cell_values(leaf, self._kinds):
                     found.setdefault(value, set()).add(step_id)
         return found
 
@@ -117,12 +130,17 @@ class Strangers:
         return bool(self._cells.get(value, set()) - {besides})
 
 
-def _cell_values(leaf: Any) -> set[Value]:
+def _near(words: Words) -> str:
+    place = words.text.find(words.takeover or "")
+    return words.text[max(0, place) : max(0, place) + _NEAR]
+
+
+def _cell_values(leaf: Any, kinds: Collection[str]) -> set[Value]:
     if isinstance(leaf, str):
         found: set[Value] = set()
         for part in _unquoted(plain(leaf)):
             for cell in parted(part)[0]:
-                found |= values(cell)
+                found |= values(cell, kinds)
         return found
     return number_values(leaf)
 
@@ -167,6 +185,11 @@ class Trusted:
     def spoken(self) -> str:
         """All of it in lower case."""
         return "\n".join(self.texts).casefold()
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all of its words."""
+        return stems(split_words(self.spoken))
 
     def mentions(self, value: Value, words: Words) -> bool:
         """Whether a value is in the user's own words, those of ``words`` told again cut out."""

@@ -6,14 +6,15 @@ Rules
 2. What many runs have in common (small whole numbers, words) is no value to follow.
 3. Work is bounded: of one text at most ``TEXT_MAX`` characters, half from each end.
 
-RE2 throughout: what is searched was written by strangers.
+What is searched was written by strangers: RE2, and ``re`` only for patterns that never step back.
 """
 
 import base64
 import binascii
 import html
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from urllib.parse import unquote
@@ -28,6 +29,7 @@ LEAVES_MAX: Final = 20_000
 _BLOBS_MAX: Final = 32
 _BLOB_CHARACTERS_MAX: Final = 65_536
 DESTINATIONS: Final = frozenset({"email", "url", "host", "handle", "account"})
+KINDS: Final = DESTINATIONS | {"id", "amount"}
 _BIDI_AND_TAGS = dict.fromkeys((*range(917504, 917632), 173, 847, 4447, 12644))
 
 _EMAIL = re2.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}")
@@ -41,8 +43,9 @@ _HOST = re2.compile(r"(?i)(?:^|[^\w@./-])((?:[a-z0-9-]{1,63}\.){1,6}[a-z]{2,24})
 _HANDLE = re2.compile(r"(?:^|[^\w@.])(@[A-Za-z]\w{1,31})")
 _DIGITS = re2.compile(r"\+?\d(?:[ \-().]{0,2}\d){5,29}")
 _IBAN = re2.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")
-_ID = re2.compile(r"[A-Za-z0-9#][A-Za-z0-9_\-#/.:]{2,79}")
-_NUMBER = re2.compile(r"\d{1,15}(?:[.,'’ ]\d{3}){1,5}(?:[.,]\d{1,4})?|\d{1,18}(?:[.,]\d{1,8})?")
+_ID = re.compile(r"[A-Za-z0-9#][A-Za-z0-9_\-#/.:]{2,79}")
+_DIGIT = re.compile(r"[0-9]")
+_NUMBER = re.compile(r"\d{1,15}(?:[.,'’ ]\d{3}){1,5}(?:[.,]\d{1,4})?|\d{1,18}(?:[.,]\d{1,8})?")
 _BLOB = re2.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _PERCENT = re2.compile(r"%[0-9A-Fa-f]{2}")
 
@@ -103,24 +106,26 @@ def _decoded(blob: str) -> str | None:
     return text if len(text) >= 8 and readable >= 0.9 * len(text) else None
 
 
-def values(text: str) -> set[Value]:
-    """All values in a plain text."""
+def values(text: str, kinds: Collection[str] = KINDS) -> set[Value]:
+    """All values of some kinds in a plain text."""
     found: set[Value] = set()
-    if "@" in text:
-        found.update(("email", match.lower().strip(".")) for match in _EMAIL.findall(text))
+    if "email" in kinds:
+        if "@" in text:
+            found.update(("email", match.lower().strip(".")) for match in _EMAIL.findall(text))
+        if " at " in text or ("at" in text and ("[" in text or "(" in text or "{" in text)):
+            found.update(
+                ("email", f"{name.lower()}@{_DOT.sub('.', host.lower())}")
+                for name, host in _SPELLED.findall(text)
+            )
+    if "handle" in kinds and "@" in text:
         found.update(("handle", match.lower()) for match in _HANDLE.findall(text))
-    if " at " in text or ("at" in text and ("[" in text or "(" in text or "{" in text)):
-        found.update(
-            ("email", f"{name.lower()}@{_DOT.sub('.', host.lower())}")
-            for name, host in _SPELLED.findall(text)
-        )
-    if "://" in text:
+    if "://" in text and ("url" in kinds or "host" in kinds):
         for match in _URL.findall(text):
             found.update(_link(match))
-    if "." in text:
+    if "host" in kinds and "." in text:
         found.update(("host", match.lower()) for match in _HOST.findall(text))
-    if any(char.isdigit() for char in text):
-        found.update(_numbered(text))
+    if _DIGIT.search(text):
+        found.update(_numbered(text, kinds))
     return found
 
 
@@ -131,20 +136,25 @@ def _link(match: str) -> Iterator[Value]:
     yield "host", host.rpartition("@")[2].partition(":")[0]
 
 
-def _numbered(text: str) -> Iterator[Value]:
-    for match in _IBAN.findall(text):
-        yield "account", match.replace(" ", "").lower()
-    for match in _DIGITS.findall(text):
-        digits = "".join(char for char in match if char.isdigit())
-        if len(digits) >= 6:
-            yield ("account" if len(digits) >= 8 else "id"), digits
-    for match in _ID.findall(text):
-        word = match.strip("#/.:-_").lower()
-        if len(word) >= 4 and any(c.isdigit() for c in word) and any(c.isalpha() for c in word):
-            yield ("account" if len(word) >= 24 else "id"), word
-    for match in _NUMBER.findall(text):
-        for amount in _readings(match):
-            yield "amount", amount
+def _numbered(text: str, kinds: Collection[str]) -> Iterator[Value]:
+    if "account" in kinds:
+        for match in _IBAN.findall(text):
+            yield "account", match.replace(" ", "").lower()
+    if "account" in kinds or "id" in kinds:
+        for match in _DIGITS.findall(text):
+            digits = "".join(char for char in match if char.isdigit())
+            if len(digits) >= 6:
+                yield ("account" if len(digits) >= 8 else "id"), digits
+        for match in _ID.findall(text):
+            if match.isalpha():
+                continue
+            word = match.strip("#/.:-_").lower()
+            if len(word) >= 4 and _DIGIT.search(word) and any(c.isalpha() for c in word):
+                yield ("account" if len(word) >= 24 else "id"), word
+    if "amount" in kinds:
+        for match in _NUMBER.findall(text):
+            for amount in _readings(match):
+                yield "amount", amount
 
 
 def number_values(number: int | float) -> set[Value]:
