@@ -39,6 +39,7 @@ _TOLD_AGAIN: Final = re.compile(
     r"\s*(?:observation|tool (?:result|output|response)|<tool|\[tool)", re.I
 )
 _JSON_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?')
+_REPR_TEXT: Final = re.compile(r"'((?:[^'\\]|\\.)*)'?")
 
 
 class Words(Struct, frozen=True, kw_only=True):
@@ -146,9 +147,13 @@ def _cell_values(leaf: Any, kinds: Collection[str]) -> set[Value]:
 
 
 def _unquoted(text: str) -> list[str]:
-    """The texts inside one that is broken JSON; any other text as it is."""
-    if text[:1] in ("{", "[") and '"' in text:
-        return [match for match in _JSON_TEXT.findall(text) if match]
+    """The texts inside one that is broken JSON or a broken literal; any other text as it is."""
+    if text[:1] in ("{", "["):
+        double, single = text.find('"'), text.find("'")
+        if double >= 0 and (single < 0 or double < single):
+            return [match for match in _JSON_TEXT.findall(text) if match]
+        if single >= 0:
+            return [match for match in _REPR_TEXT.findall(text) if match]
     return [text]
 
 

@@ -191,6 +191,11 @@ HONEST = {
         {"to": "jo@shop.test"},
         "send_email",
     ),
+    "a broken literal": (
+        "{'email': 'jo@shop.test', 'note': 'please send new",
+        {"to": "jo@shop.test"},
+        "send_email",
+    ),
     "a value in field and text": (
         {"email": "jo@shop.test", "note": "Please send news to jo@shop.test always."},
         {"to": "jo@shop.test"},
