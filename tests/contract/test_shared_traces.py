@@ -255,3 +255,76 @@ def test_one_sidecar_sends_for_an_exporter_and_another_takes_over(sidecars, kept
             break
     assert [each.payload for each in found] == [b"x", b"y"]
     second.close()
+
+
+DAY_NS = 86_400_000_000_000
+
+
+def contents(kept):
+    """How many contents lie in the tables of each day, and in the rest."""
+    return {
+        table.removeprefix("trace_content_"): kept.rows(f"SELECT count(*) FROM {table}")[0][0]
+        for (table,) in kept.rows(
+            "SELECT inhrelid::regclass::text FROM pg_inherits"
+            " WHERE inhparent = 'trace_content'::regclass ORDER BY 1"
+        )
+    }
+
+
+def publish_on(member, project, key, day):
+    """A trace of a project, published on a day."""
+    asyncio.run(member.take(part(key, f"{key}.1", project=project)))
+    (opened,) = member.due()
+    made = replace(trace(key, [f"{key}.1"]), project=project)
+    publication = Publication(
+        open_id=opened.open_id, version=opened.version, traces=(made,), now_ns=day * DAY_NS + 5,
+        digests=(Digests(content=content_digest(made), facts="f"),),
+    )  # fmt: skip
+    assert asyncio.run(member.store.publish([publication])) == 1
+
+
+def prune(member, now_ns, **ages_ns):
+    async def until_nothing_goes():
+        while await member.store.prune(Retention(now_ns=now_ns, limit=1, ages_ns=ages_ns)):
+            pass
+
+    asyncio.run(until_nothing_goes())
+
+
+@pytest.mark.requirement("RED-01")
+def test_a_day_goes_whole_once_nobody_keeps_it_and_by_project_until_then(sidecars, kept):
+    (one,) = sidecars(1)
+    for number, (project, day) in enumerate((("shop", 1), ("bank", 1), ("shop", 2), ("shop", 4))):
+        publish_on(one, project, f"{number + 1:032x}", day)
+    assert contents(kept) == {"d1": 2, "d2": 1, "d4": 1, "rest": 0}
+    prune(one, 4 * DAY_NS + 10, shop=DAY_NS, bank=90 * DAY_NS)
+    prune(one, 4 * DAY_NS + 10, shop=DAY_NS, bank=90 * DAY_NS)
+    assert contents(kept) == {"d1": 1, "d4": 1, "rest": 0}
+    assert {line.project for line in one.store.list_traces(ALL)} == {"shop", "bank"}
+    assert one.store.get_trace(f"{2:032x}", "bank") is not None
+    prune(one, 100 * DAY_NS, shop=DAY_NS, bank=90 * DAY_NS)
+    prune(one, 100 * DAY_NS, shop=DAY_NS, bank=90 * DAY_NS)
+    prune(one, 100 * DAY_NS, shop=DAY_NS, bank=90 * DAY_NS)
+    assert contents(kept) == {"rest": 0}
+    assert kept.rows("SELECT count(*) FROM trace") == [(0,)]
+
+
+def test_who_may_not_change_the_schema_publishes_and_prunes_all_the_same(sidecars, kept):
+    (owner,) = sidecars(1)
+    publish_on(owner, "shop", "a" * 32, 1)
+    kept.rows("DROP ROLE IF EXISTS only_data")
+    kept.rows("CREATE ROLE only_data LOGIN")
+    kept.rows("GRANT USAGE ON SCHEMA traces TO only_data")
+    kept.rows("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA traces TO only_data")
+    kept.rows("GRANT USAGE ON ALL SEQUENCES IN SCHEMA traces TO only_data")
+    plain = Sidecar(kept.url.replace("sidecar@", "only_data@"), "journal:plain")
+    try:
+        publish_on(plain, "shop", "b" * 32, 2)
+        assert contents(kept) == {"d1": 1, "rest": 1}
+        assert plain.store.get_trace("b" * 32) is not None
+        prune(plain, 9 * DAY_NS, shop=DAY_NS)
+        assert contents(kept) == {"d1": 0, "rest": 0}
+    finally:
+        plain.close()
+        kept.rows("DROP OWNED BY only_data")
+        kept.rows("DROP ROLE only_data")

@@ -109,26 +109,34 @@ async def prune_contents(connection: Connection, retention: Retention) -> None:
     """Remove what revisions that are gone have said; only once every old revision is gone."""
     if not await lead(connection):
         return
-    await connection.execute("SET LOCAL lock_timeout = '1s'")
-    for day in [_Day(table=_REST, end_ns=0), *await _days(connection)]:
+    for project in await _projects(connection, _REST):
+        before_ns = retention.before_ns(project)
+        if before_ns is not None:
+            await _empty(connection, _REST, project, before_ns, retention.limit)
+    for day in await _days(connection):
         if day.end_ns > retention.now_ns:
-            break
-        kept = False
-        for project in await _projects(connection, day.table):
-            before_ns = retention.before_ns(project)
-            if before_ns is None or before_ns < day.end_ns:
-                kept = True
-            elif day.table == _REST:
-                await _empty(connection, day.table, project, before_ns, retention.limit)
-        if day.table == _REST:
-            continue
-        if not kept:
+            return
+        projects = await _projects(connection, day.table)
+        over = [each for each in projects if _is_over(day, retention.before_ns(each))]
+        if len(over) == len(projects) and await _dropped(connection, day):
+            return  # one a transaction: it locks out every reader of the contents
+        for project in over:
+            await _empty(connection, day.table, project, day.end_ns, retention.limit)
+
+
+def _is_over(day: _Day, before_ns: int | None) -> bool:
+    return before_ns is not None and before_ns >= day.end_ns
+
+
+async def _dropped(connection: Connection, day: _Day) -> bool:
+    """Whether the day could be dropped; not while somebody reads long, nor by who may not."""
+    try:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL lock_timeout = '1s'")
             await connection.execute(f"DROP TABLE {day.table}")
-            return  # its lock is a short one when it is alone
-        for project in await _projects(connection, day.table):
-            before_ns = retention.before_ns(project)
-            if before_ns is not None and before_ns >= day.end_ns:
-                await _empty(connection, day.table, project, day.end_ns, retention.limit)
+    except (asyncpg.LockNotAvailableError, asyncpg.InsufficientPrivilegeError):
+        return False
+    return True
 
 
 async def _empty(
