@@ -182,6 +182,7 @@ async def replay(url, statements):
         await connection.close()
 
 
+@pytest.mark.requirement("OPS-01")
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.stem)
 def test_an_earlier_release_runs_on_the_newest_schema(kept, release):
     statements = [each for each in json.loads(release.read_text()) if ";" not in each[0]]
@@ -200,6 +201,7 @@ def test_every_schema_but_the_newest_has_its_release_kept():
     assert kept == list(range(1, len(migrations("traces"))))
 
 
+@pytest.mark.requirement("OPS-01")
 def test_a_store_of_the_first_schema_is_brought_up_to_date_with_what_it_holds(kept):
     kept.rows("DROP SCHEMA traces CASCADE")
     database = Database(read_location(kept.url), schema="traces")

@@ -111,6 +111,7 @@ def kept(request, tmp_path_factory):
     made.close()
 
 
+@pytest.mark.requirement("OPS-01")
 @pytest.mark.requirement("REC-02")
 def test_a_backup_taken_under_a_running_sidecar_brings_everything_back(kept):
     code, out, err = kept.run("store", "migrate", "--dry-run", "--output", "json")
@@ -155,6 +156,7 @@ def test_a_backup_taken_under_a_running_sidecar_brings_everything_back(kept):
     assert code == 0 and len(json.loads(out)) == 1
 
 
+@pytest.mark.requirement("OPS-01")
 def test_what_is_kept_no_longer_is_pruned_at_once(kept):
     code, out, err = kept.run("store", "prune", "--output", "json")
     assert code == 0 and json.loads(out) == {"revisions": 0, "telemetry": 0}, err
