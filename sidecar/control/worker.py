@@ -47,6 +47,7 @@ Who = Callable[[], Awaitable[Principal]]
 """The caller, asked anew. Raises Refused 401, 403."""
 
 _LOG = log("control")
+_DONE = {"create_key": "key_created", "revoke_key": "key_revoked", "rotate_key": "key_rotated"}
 _WAITERS_MAX = 64
 _LOOK_SECONDS = 0.25
 _PAGE = 500
@@ -111,7 +112,7 @@ class Desk:
             return await self._run(lambda: render(READS[name](self._views, asked)))
         if name in CHANGES:
             done = await self._run(lambda: CHANGES[name](self._bench, asked))
-            _LOG.info(f"{name}_done", key=done.key_id, by=asked.principal.id)
+            _LOG.info(_DONE[name], key=done.key_id, by=asked.principal.id)
             return render(done)
         if name == "verify_audit":
             return render(await self._verify())

@@ -25,8 +25,9 @@ from sidecar._pb.v1 import (
     verdict_pb2,
     verdict_pb2_grpc,
 )
-from sidecar.control.grpc import SERVICES
+from sidecar.control.grpc import SERVICES, ControlGrpc
 from sidecar.control.operations import OPERATIONS
+from sidecar.errors import SidecarError
 
 SECONDS = 10
 
@@ -297,5 +298,16 @@ def test_health_needs_no_key_and_reflection_does(tmp_path):
             more = by(key) if key else {"timeout": SECONDS}
             call = stub.ServerReflectionInfo(iter([listing]), **more)
             assert (await refused(call.read()))[0] == status
+
+    run(tmp_path, scenario)
+
+
+def test_a_taken_port_is_an_error_with_its_key(tmp_path):
+    async def scenario(each, _):
+        second = ControlGrpc(each.desk, listen=f"127.0.0.1:{each.rpc.port}")
+        with pytest.raises(SidecarError) as caught:
+            await second.start()
+        assert "control.grpc" in str(caught.value) and str(each.rpc.port) in str(caught.value)
+        await second.stop()
 
     run(tmp_path, scenario)
