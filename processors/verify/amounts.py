@@ -33,13 +33,15 @@ _WORDS: Final = {
     **{code.lower(): code for code in _CODES}, "rmb": "CNY",
 }  # fmt: skip
 _SIGN = "|".join(sorted((re.escape(word) for word in _WORDS), key=len, reverse=True))
-_NUMBER = r"\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d[\d.,]*\d|\d"
-_MONEY = re.compile(
-    rf"(?:(?P<before>{_SIGN}) ?(?P<left>{_NUMBER})(?P<much> ?万)?(?![\w%]*\d)"
-    rf"|(?P<right>{_NUMBER})(?P<many> ?万)? ?(?P<after>{_SIGN})(?![a-z])"
-    r"|(?<![\w.,:/#@-])(?P<bare>\d+[.,]\d\d|\d{1,3}(?:[.,]\d{3})+[.,]\d\d)(?![\w%:/-]|[.,]\d))",
-    re.IGNORECASE,
+_NUMBER = re.compile(
+    r"\d{1,3}(?:['’\u00a0\u202f ]\d{3})+(?:[.,]\d{1,2})?(?![\d.,]*\d)|\d[\d.,]*\d|\d"
 )
+_BEFORE = re.compile(rf"(?<![A-Za-z0-9])(?P<sign>{_SIGN}) ?\Z", re.IGNORECASE)
+_AFTER = re.compile(rf"(?P<many> ?万)? ?(?P<sign>{_SIGN})(?![a-z])", re.IGNORECASE)
+_BARE = re.compile(r"\d+[.,]\d\d|\d{1,3}(?:[.,]\d{3})+[.,]\d\d")
+_SIGN_CHARACTERS_MAX: Final = 9
+_JOINED_BEFORE: Final = frozenset("._-#/@:,") | frozenset("abcdefghijklmnopqrstuvwxyz")
+_JOINED_AFTER: Final = frozenset("%:/_-") | frozenset("abcdefghijklmnopqrstuvwxyz")
 _IDENTIFIER = re.compile(
     r"(?<![A-Za-z0-9_@./-])#?(?P<word>[A-Za-z0-9][A-Za-z0-9_@.+/:-]{1,62}[A-Za-z0-9])"
 )
@@ -70,6 +72,12 @@ _PARTS: Final = {
         r" ?[笔个项张条件次份]?"
     ),
 }
+_PART_WORDS: Final = {
+    "en": (" of ",),
+    "de": (" von ", " der "),
+    "es": (" de ",),
+    "zh": ("中", "里"),
+}
 _SUMMING: Final = re.compile(
     r"(?:in the amount|totall?ing|amounting|a total|in höhe|por (?:un )?(?:importe|valor|total)"
     r"|金额|共计|总额|合计)[^.,;!?。]{0,20}\Z",
@@ -88,25 +96,42 @@ class Money(Struct, frozen=True, kw_only=True):
 
 def money(sentence: str, language: str) -> list[Money]:
     """The amounts of a sentence in order; ``language`` decides what one mark alone means."""
-    if not _DIGIT.search(sentence):
-        return []
     found = []
-    for match in _MONEY.finditer(sentence):
-        number = match["left"] or match["right"] or match["bare"]
-        exact = decimal(number, language)
-        if exact is None:
-            continue
-        if match["much"] or match["many"]:
-            exact *= 10_000
-        sign = match["before"] or match["after"]
-        found.append(
-            Money(
-                amount=plain_decimal(exact),
-                currency=_WORDS[sign.lower()] if sign else None,
-                text=match[0],
-            )
-        )
+    for match in _NUMBER.finditer(sentence):
+        amount = _amount(sentence, match, language)
+        if amount is not None:
+            found.append(amount)
     return found
+
+
+def _amount(sentence: str, match: re.Match[str], language: str) -> Money | None:
+    start, end = match.span()
+    before = _BEFORE.search(sentence[max(0, start - _SIGN_CHARACTERS_MAX) : start])
+    joined = start > 0 and sentence[start - 1].lower() in _JOINED_BEFORE
+    if joined and before is None:
+        return None
+    after = _AFTER.match(sentence, end)
+    sign = before or after
+    if sign is None:
+        follows = sentence[end : end + 1].lower()
+        if not _BARE.fullmatch(match[0]) or (follows and follows in _JOINED_AFTER):
+            return None
+    exact = decimal(match[0], language)
+    if exact is None:
+        return None
+    if before is not None:
+        start -= len(before[0])
+        if sentence[end : end + 2].lstrip().startswith("万"):
+            exact *= 10_000
+    elif after is not None:
+        end = after.end()
+        if after["many"]:
+            exact *= 10_000
+    return Money(
+        amount=plain_decimal(exact),
+        currency=_WORDS[sign["sign"].lower()] if sign else None,
+        text=sentence[start:end],
+    )
 
 
 def summed(sentence: str, amount: Money) -> bool:
@@ -116,7 +141,7 @@ def summed(sentence: str, amount: Money) -> bool:
 
 def part(sentence: str, language: str) -> tuple[str, tuple[int, int] | None]:
     """The sentence with a part written as its total, and (count, total) where there is one."""
-    match = _PARTS[language].search(sentence) if language in _PARTS else None
+    match = _PARTS[language].search(sentence) if _may_be_part(sentence, language) else None
     if match is None:
         return sentence, None
     many = [_COUNTS.get(word.lower()) or _whole(word) for word in match.groups() if word]
@@ -125,6 +150,17 @@ def part(sentence: str, language: str) -> tuple[str, tuple[int, int] | None]:
         return sentence, None
     shown = match.group(match.lastindex or 0) if language != "zh" else ""
     return f"{sentence[: match.start()]}{shown}{sentence[match.end() :]}", (count, total)
+
+
+def _may_be_part(sentence: str, language: str) -> bool:
+    """Whether a count stands before the word between count and total: most have none."""
+    for word in _PART_WORDS.get(language, ()):
+        *befores, _ = sentence.split(word)
+        for before in befores:
+            last = before.rsplit(" ", 1)[-1].lower()
+            if language == "zh" or last == "out" or last.isdigit() or last in _COUNTS:
+                return True
+    return False
 
 
 def _whole(word: str) -> int:
@@ -158,12 +194,13 @@ def plain_decimal(value: Decimal) -> str:
 def objects(sentence: str, taken: list[Money]) -> tuple[str, ...]:
     """The identifiers of a sentence in order, none of which is part of an amount."""
     if "@" not in sentence and not _DIGIT.search(sentence):
-        return ()
+        return ()  # most sentences name none
     amounts = "\0".join(item.text for item in taken)
     found: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(sentence):
         word = match["word"]
-        if ("@" in word or is_identifier(word)) and word not in amounts:
+        named = "@" in word or (_DIGIT.search(word) and is_identifier(word))
+        if named and word not in amounts:
             found[word] = None
     for match in _NUMBERED.finditer(sentence):
         found[match[1]] = None

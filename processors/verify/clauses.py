@@ -8,9 +8,10 @@ Rules
 
 import re
 
-_SENTENCE = re.compile(
-    r"(?<=[。！？])[」』”\"]*|(?<=[.!?…])[\"')\]*_]*\s+|\n+|(?<=[a-z][.!?])(?=[A-Z])"
-)
+_PLAIN = r"(?<=[.!?…])[\"')\]*_]*\s+|\n+|(?<=[a-z][.!?])(?=[A-Z])"
+_PLAIN_SENTENCE = re.compile(_PLAIN)
+_SENTENCE = re.compile(rf"(?<=[。！？])[」』”\"]*|{_PLAIN}")
+_QUOTES = frozenset('"“”„«「『')
 _FRAGMENT = re.compile(
     r"\s*(?:[;—–]|:(?!\d)|,(?!\d)|\s-\s|\s(?:and|but|however|although|though|so|then|or|because"
     r"|nor)\s)\s*"
@@ -43,8 +44,12 @@ _EXPANSIONS = (
 
 def sentences(text: str) -> list[str]:
     """The sentences of an answer, without quoted matter, code and quoted lines."""
-    spoken = _QUOTED.sub(" ", _CODE.sub(" ", text))
-    return [part.strip() for part in _SENTENCE.split(spoken) if part and part.strip()]
+    if "`" in text or ">" in text:
+        text = _CODE.sub(" ", text)
+    if not _QUOTES.isdisjoint(text):
+        text = _QUOTED.sub(" ", text)
+    split = _PLAIN_SENTENCE if text.isascii() else _SENTENCE
+    return [part.strip() for part in split.split(text) if part and part.strip()]
 
 
 def expand(sentence: str) -> str:

@@ -9,6 +9,7 @@ Rules
 4. Which tool is meant is ``naming``'s matter, in English words: the tables translate.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
@@ -28,6 +29,8 @@ _CARRIED: Final = frozenset[Kind](["aux", "could", "can", "will", "not"])
 _ENGLISH = words("the your has been is was i we of to and for not have are it this with you on")
 _OTHERS = (GERMAN.usual | SPANISH.usual) - _ENGLISH - words("die in an on he no me")
 _MARKS = str.maketrans(dict.fromkeys(',.;:!?()*"', " "))
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+_KANA = re.compile("[\u3040-\u30ff]")
 _SHARED = words("ticket tickets meeting upgrade deployment email mail service deployt actual")
 _SHORT: Final = 7
 _WHOLE: Final = frozenset(["do", "complete", "process"])
@@ -143,21 +146,33 @@ class _Clause(Struct, frozen=True, kw_only=True):
     weak: bool
 
 
+def languages_of(text: str) -> tuple[Language | None, bool]:
+    """The language of a whole answer, and whether its sentences must be looked at one by one."""
+    if not text.isascii():
+        return language_of(text), True
+    own = _telling(text)
+    usual = _most(own, None)
+    return usual, usual is not None or not own.isdisjoint(_OTHERS)
+
+
 def language_of(text: str, usual: Language | None = None) -> Language | None:
     """The language of a text; None = English, or one nobody reads here.
 
     ``usual`` is that of the text around it, for one without any telling word.
     """
-    if not text.isascii() and any("\u4e00" <= character <= "\u9fff" for character in text):
-        kana = any("\u3040" <= character <= "\u30ff" for character in text)
-        return None if kana else CHINESE
-    own = _telling(text)
-    counts = [(len(own & language.usual), language) for language in (GERMAN, SPANISH)]
-    most, language = max(counts, key=lambda item: item[0])
+    if not text.isascii() and _CHINESE.search(text):
+        return None if _KANA.search(text) else CHINESE
+    return _most(_telling(text), usual)
+
+
+def _most(own: frozenset[str], usual: Language | None) -> Language | None:
+    german, spanish = len(own & GERMAN.usual), len(own & SPANISH.usual)
     english = len(own & _ENGLISH)
-    if most == english == 0:
+    if not (german or spanish or english):
         return usual or _by_act(own)
-    return language if most > english else None
+    if max(german, spanish) <= english:
+        return None
+    return GERMAN if german >= spanish else SPANISH
 
 
 def _by_act(own: frozenset[str]) -> Language | None:
@@ -168,11 +183,6 @@ def _by_act(own: frozenset[str]) -> Language | None:
             if any(one.kind in ("past", "did", "noun", "whole") for one in (senses or [()])[0]):
                 return language
     return None
-
-
-def may_mix(text: str) -> bool:
-    """Whether a text of plain letters has a word that tells another language than English."""
-    return not _telling(text).isdisjoint(_OTHERS)
 
 
 def _telling(text: str) -> frozenset[str]:

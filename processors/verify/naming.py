@@ -12,6 +12,7 @@ Rules
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -47,6 +48,7 @@ _WHOLE_OBJECTS: Final = stems(
 )
 
 
+_NAME_MAX: Final = 80
 # A tool may be named in German or Spanish; what is an English word as well stays one.
 _TRANSLATED: Final = {
     word: english
@@ -84,7 +86,16 @@ def nameables(trace: AgentTrace, tools: Mapping[str, SideEffectClass]) -> tuple[
         if item.subject:
             names[registered(item.subject, tools) or item.subject] = None
     names.update(dict.fromkeys(tools))
-    return tuple(_nameable(name, tools.get(name)) for name in names)
+    return tuple(_remembered(name, tools.get(name)) for name in names)
+
+
+def _remembered(name: str, class_: SideEffectClass | None) -> Nameable:
+    return _known(name, class_) if len(name) <= _NAME_MAX else _nameable(name, class_)
+
+
+@lru_cache(2048)
+def _known(name: str, class_: SideEffectClass | None) -> Nameable:
+    return _nameable(name, class_)
 
 
 def _nameable(name: str, class_: SideEffectClass | None) -> Nameable:

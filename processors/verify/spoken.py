@@ -49,8 +49,7 @@ class _Said(Struct, frozen=True, kw_only=True):
 def spoken(answer: str | None, known: Sequence[Nameable]) -> Iterator[Claim]:
     """The claims of an answer in order; ids are given by the caller."""
     told = (answer or "")[:ANSWER_CHARACTERS_MAX]
-    usual = grammar.language_of(told)
-    mixed = usual is not None or not told.isascii() or grammar.may_mix(told)
+    usual, mixed = grammar.languages_of(told)
     topic = ""  # the clause that "it" points back to
     for sentence in sentences(told):
         if asks(sentence):
