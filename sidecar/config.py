@@ -257,6 +257,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _upstream_names(self) -> set[str]:
         return {upstream.name for upstream in self.gateway.upstreams}
 
+    def certificates(self) -> Iterator[tuple[str, Tls]]:
+        """Each listener's TLS, by its key."""
+        yield "receive.grpc_tls", self.receive.grpc_tls
+        yield "receive.http_tls", self.receive.http_tls
+        yield "gateway.tls", self.gateway.tls
+        yield "control.tls", self.control.tls
+        yield "control.grpc_tls", self.control.grpc_tls
+        yield "metrics.tls", self.metrics.tls
+
     def addresses(self) -> Iterator[tuple[str, str]]:
         """Each listener's key and address; an empty address is off."""
         yield "receive.grpc", self.receive.grpc

@@ -64,6 +64,8 @@ async def examine(loaded: Loaded) -> AsyncIterator[Check]:
     """Every check behind a configuration that loads, in the order of a start."""
     for check in (*_clock(), *_seal(loaded), *_store(loaded), *_ports(loaded.config)):
         yield check
+    for check in _certificates(loaded):
+        yield check
     yield await _policy(loaded)
     async for check in _targets(loaded):
         yield check
@@ -202,6 +204,24 @@ def _ports(config: Config) -> Iterator[Check]:
             yield Check(name=key, state="wrong", what=f"cannot listen on {address}: {fault}", do=do)
 
 
+def _certificates(loaded: Loaded) -> Iterator[Check]:
+    for key, tls in loaded.config.certificates():
+        try:
+            found = app.open_certificate(loaded, key, tls)
+        except SidecarError as error:
+            yield wrong(key, error)
+            continue
+        if found is None:
+            continue
+        left_ns = found.material.expires_at_s * 10**9 - clock.now_ns()
+        until = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(found.material.expires_at_s))
+        if left_ns < _SOON_NS:
+            do = "Renew it; a running sidecar takes the new files by itself."
+            yield Check(name=key, state="warning", what=f"the certificate ends {until}", do=do)
+        else:
+            yield good(key, f"the certificate is good until {until}")
+
+
 def _unbindable(host: str, port: int) -> str | None:
     """Why a socket cannot be bound there; None where it can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -253,20 +273,28 @@ async def _policy(loaded: Loaded) -> Check:
 async def _targets(loaded: Loaded) -> AsyncIterator[Check]:
     config = loaded.config
     own_ports = {split_address(address)[1] for _, address in config.addresses() if address}
-    targets: list[tuple[str, Target]] = [
-        *((f"upstream {each.name}", each.target) for each in config.gateway.upstreams),
-        *((f"exporter {each.title}", each.target) for each in config.export),
-        *((f"oidc {each.name}", each.target) for each in config.identity.oidc),
+    targets: list[tuple[str, Target, str]] = [
+        *((f"upstream {each.name}", each.target, "") for each in config.gateway.upstreams),
+        *((f"exporter {each.title}", each.target, each.otlp.ca_file) for each in config.export),
+        *((f"oidc {each.name}", each.target, each.ca_file) for each in config.identity.oidc),
     ]
     egress = Egress(own_ports=own_ports - {0})
     try:
-        for name, target in targets:
-            yield await _reached(egress, name, target)
+        for name, target, ca_file in targets:
+            try:
+                path = str(loaded.path(ca_file)) if ca_file else None
+                tls = ssl.create_default_context(cafile=path)
+            except OSError as error:
+                do = "Name a PEM file with the authority's certificate."
+                what = f"its ca_file cannot be used: {error.strerror or error}"
+                yield Check(name=name, state="wrong", what=what, do=do)
+                continue
+            yield await _reached(egress, name, target, tls)
     finally:
         await egress.close()
 
 
-async def _reached(egress: Egress, name: str, target: Target) -> Check:
+async def _reached(egress: Egress, name: str, target: Target, tls: ssl.SSLContext) -> Check:
     try:
         endpoint, addresses = await egress.vetted(target, deadline_ns=int(_DIAL_SECONDS * 1e9))
     except LeadsBack as error:
@@ -281,7 +309,7 @@ async def _reached(egress: Egress, name: str, target: Target) -> Check:
             name=name, state="wrong", what=f"{target.name} does not resolve in time", do=do
         )
     for address in addresses:
-        fault = await _dialled(endpoint, address)
+        fault = await _dialled(endpoint, address, tls if endpoint.scheme == "https" else None)
         if fault is None:
             return good(name, f"{endpoint.host} answers at {address}:{endpoint.port}")
     what = f"{endpoint.host}:{endpoint.port} is not reached: {fault}"
@@ -289,9 +317,8 @@ async def _reached(egress: Egress, name: str, target: Target) -> Check:
     return Check(name=name, state="warning", what=what, do=do)
 
 
-async def _dialled(endpoint: Endpoint, address: str) -> str | None:
+async def _dialled(endpoint: Endpoint, address: str, tls: ssl.SSLContext | None) -> str | None:
     """Why a connection cannot be made; None where it can. Nothing is sent but a TLS hello."""
-    tls = ssl.create_default_context() if endpoint.scheme == "https" else None
     name = endpoint.host if tls is not None else None
     try:
         async with asyncio.timeout(_DIAL_SECONDS):

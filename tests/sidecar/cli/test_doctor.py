@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from sidecar.cli.root import root
+from tests.tls_rig import Authority, write
 
 GOOD = """\
 seal: {{key_file: seal}}
@@ -147,3 +148,23 @@ def test_a_bundle_that_does_not_load_is_told(place):
         file.write("policy: {bundle: bundle}\n")
     code, checks = examined()
     assert code == 3 and "http.send" in checks["policy"]["what"]
+
+
+@pytest.mark.requirement("OPS-01")
+@pytest.mark.parametrize(
+    ("days", "state", "said"),
+    [
+        ((-1, 30), "good", "good until"),
+        ((-1, 3), "warning", "ends"),
+        ((-9, -1), "wrong", "expired"),
+    ],
+)
+def test_a_listeners_certificate_is_looked_at(place, days, state, said):
+    write(place.folder, Authority().issue("dns:localhost", days=days))
+    tls = "tls: {cert_file: server.pem, key_file: server.key}"
+    changed = (
+        (place.folder / "sidecar.yaml").read_text().replace("metrics: {", f"metrics: {{{tls}, ")
+    )
+    (place.folder / "sidecar.yaml").write_text(changed)
+    check = examined()[1]["metrics.tls"]
+    assert check["state"] == state and said in check["what"]

@@ -7,6 +7,7 @@ import time
 import aiohttp
 import grpc
 import pytest
+import uvloop
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -202,7 +203,8 @@ def works(ask, *given):
 
 
 @pytest.mark.requirement("OPS-01")
-def test_http_follows_a_renewed_certificate_and_keeps_open_connections(tmp_path, server_pair):
+@pytest.mark.parametrize("loop", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_http_follows_a_renewed_certificate_and_keeps_open_connections(tmp_path, loop):
     old, new, told = Authority("old"), Authority("new"), []
 
     async def run():
@@ -218,8 +220,11 @@ def test_http_follows_a_renewed_certificate_and_keeps_open_connections(tmp_path,
                 async with session.get(url) as answer:  # the connection from before
                     assert answer.status == 200
             assert not await works(http.names, old.trusting(tmp_path))()
+            for stem in (old, new) * 3:  # again and again, on the same port
+                write(tmp_path, stem.issue(*HERE))
+                await until(works(http.names, stem.trusting(tmp_path)))
 
-    asyncio.run(run())
+    loop(run())
     assert [what for what, _ in told if what == "certificate_renewed"]
 
 
