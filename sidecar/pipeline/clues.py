@@ -2,9 +2,9 @@
 
 Rules
 1. Whether two traces are one run the assembly alone decides; a clue only brings them together.
-2. At intake only what is cheap: links, response ids, and spans without parent and children, which
-   are traces of their own where nothing but the model's client is instrumented; an agent's have no
-   clue. What else there is, the assembly finds.
+2. At intake only what is cheap: links, response ids, and spans without a parent, which are traces
+   of their own where nothing but the model's client is instrumented; an agent's have no clue. What
+   else there is, the assembly finds, and what it finds late is built twice.
 3. A clue is stored as 16 bytes of SHA-256: names and ids in it are not redacted yet.
 """
 
@@ -34,10 +34,7 @@ def early(batch: Batch) -> tuple[bytes, ...]:
     words = {f"trace {span.trace_id}" for span in batch.spans}
     words.update(f"trace {link.trace_id}" for span in batch.spans for link in span.links)
     words.update(_responses(batch))
-    parents = {span.parent_span_id for span in batch.spans}
-    roots = tuple(
-        span for span in batch.spans if span.parent_span_id is None and span.span_id not in parents
-    )
+    roots = tuple([span for span in batch.spans if span.parent_span_id is None])
     if any(not _is_agent(span) for span in roots):
         try:
             words |= clues_of(normalise(Batch(spans=roots)))
