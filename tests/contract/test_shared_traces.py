@@ -28,6 +28,7 @@ from sidecar.store.traces import (
     TraceQuery,
     content_digest,
 )
+from sidecar.store.verdicts import VerdictQuery
 
 FOREVER = 1 << 60
 ALL = TraceQuery(limit=10_000)
@@ -328,3 +329,15 @@ def test_who_may_not_change_the_schema_publishes_and_prunes_all_the_same(sidecar
         plain.close()
         kept.rows("DROP OWNED BY only_data")
         kept.rows("DROP ROLE only_data")
+
+
+@pytest.mark.parametrize("text", ["\0", "half \ud800 a pair", "Ω"])
+def test_who_looks_for_what_postgres_cannot_hold_finds_nothing(sidecars, kept, text):
+    store = sidecars(1)[0].store
+    assert store.list_traces(TraceQuery(service=text, project=text)) == []
+    assert store.list_traces(TraceQuery(since_ns=1 << 70, until_ns=1 << 80)) == []
+    assert store.get_trace(text) is None and store.revisions(text, text) == []
+    assert store.get_trace("a" * 32, revision=1 << 40) is None
+    assert kept.published().after(0, TraceQuery(service=text)) == (0, [])
+    assert kept.verdicts().get_verdict(text) is None
+    assert kept.verdicts().list_verdicts(VerdictQuery(suite=text)) == []

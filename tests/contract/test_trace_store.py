@@ -333,6 +333,19 @@ def test_a_text_that_not_every_store_can_hold_does_not_stop_a_trace(store):
     assert store.get_trace(TRACE).service.name == "a\0b"
 
 
+def test_what_no_store_can_hold_is_told_apart_and_stops_nothing_else(store):
+    """Else one such trace would be tried again for ever, and none behind it be published."""
+    take(store, part())
+    (opened,) = due(store)
+    with pytest.raises(Exception) as told:
+        publish(store, opened, trace(final_output="half \ud800 a pair"))
+    assert not isinstance(told.value, StoreUnavailable)
+    assert publish(store, opened, fault="ValueError") == 0
+    take(store, part(key="b" * 32))
+    (opened,) = due(store)
+    assert publish(store, opened, trace(trace_id="b" * 32)) == 1
+
+
 def test_readers_need_no_writer_and_a_missing_store_says_so(tmp_path):
     with pytest.raises(StoreUnavailable, match="no store"):
         SqliteTraces(tmp_path / "traces.db")

@@ -46,6 +46,8 @@ _LOST = (
     asyncpg.InternalClientError,  # what a connection lost between two messages comes out as
     asyncpg.OperatorInterventionError,
 )
+# What the driver says of a value that it cannot send; it has no public name apart.
+_UNFIT = (asyncpg.exceptions._base.DataError,)
 _DO = "Check that the database runs, can be reached, and lets this user in."
 
 
@@ -281,6 +283,10 @@ class Database:
                     await self._pool.release(connection)
         except asyncpg.QueryCanceledError as error:
             raise self.unavailable(error) from error  # the statement was late, not the server
+        except (*_UNFIT, asyncpg.DataError) as error:
+            # The value's fault, not the store's: to call it away would try it again for ever. The
+            # driver's own text quotes the value.
+            raise ValueError(f"a value fits no column ({type(error).__name__})") from None
         except (*_LOST, asyncpg.IntegrityConstraintViolationError):
             raise
         except asyncpg.PostgresError as error:

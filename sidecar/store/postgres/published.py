@@ -7,6 +7,7 @@ Rules
 """
 
 from sidecar.store.postgres.connection import Connection, Database
+from sidecar.store.postgres.text import storable
 from sidecar.store.postgres.traces import SUMMARY, summary
 from sidecar.store.traces import TraceQuery, TraceSummary
 
@@ -30,6 +31,9 @@ class PostgresPublished:
 
     def after(self, place: int, query: TraceQuery) -> tuple[int, list[TraceSummary]]:
         """The next place, and the matching revisions up to it; ``limit`` bounds one look."""
+
+        if not storable(query.project, query.service, query.outcome):
+            return max(place, self.place()), []
 
         async def read(connection: Connection) -> tuple[int, list[TraceSummary]]:
             end = await _place(connection)

@@ -14,6 +14,7 @@ import zstandard
 from processors.model.trace import AgentTrace
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.runs import redirect
+from sidecar.store.postgres.text import kept
 from sidecar.store.traces import Digests, encode_trace, summarise
 
 Wanted = tuple[AgentTrace, Digests, int]
@@ -91,6 +92,7 @@ async def _revise(connection: Connection, wanted: Sequence[Wanted]) -> list[tupl
 
 async def _add(connection: Connection, new: Sequence[tuple[AgentTrace, Digests, int, int]]) -> None:
     compress = zstandard.ZstdCompressor(level=1).compress
+    contents = [compress(encode_trace(trace, revision)) for trace, _, _, revision in new]
     rows = [_row(*each) for each in new]
     added = await connection.fetch(_ADD, *map(list, zip(*rows, strict=True)))
     row_ids = {(row[1], row[2]): row[0] for row in added}
@@ -99,17 +101,21 @@ async def _add(connection: Connection, new: Sequence[tuple[AgentTrace, Digests, 
         [row_ids[trace.project, trace.trace_id] for trace, _, _, _ in new],
         [trace.project for trace, _, _, _ in new],
         [now_ns for _, _, now_ns, _ in new],
-        [compress(encode_trace(trace, revision)) for trace, _, _, revision in new],
+        contents,
     )
 
 
 def _row(trace: AgentTrace, digests: Digests, now_ns: int, revision: int) -> tuple[Any, ...]:
     line = summarise(trace, revision=revision, published_ns=now_ns)
     return (
-        *(line.project, line.trace_id, revision, _stored(line.service), _stored(line.version)),
+        *(line.project, line.trace_id, revision, _kept(line.service), _kept(line.version)),
         *(line.started_ns, line.ended_ns, line.steps, line.completeness, line.outcome),
         *(",".join(line.contradictions), now_ns, digests.facts, digests.content),
     )
+
+
+def _kept(text: str | None) -> str | None:
+    return None if text is None else kept(text)
 
 
 def _apart(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
@@ -125,8 +131,3 @@ def _apart(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
         seen |= ids
     if some:
         yield some
-
-
-def _stored(text: str | None) -> str | None:
-    """A text as a column can hold it: Postgres knows no U+0000."""
-    return None if text is None else text.replace("\0", "\ufffd")

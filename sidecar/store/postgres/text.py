@@ -1,4 +1,4 @@
-"""What Postgres can keep as text: everything but the character NUL.
+"""What Postgres can keep: as text all but the character NUL and half a surrogate pair.
 
 **Rules**
 1. What cannot be kept was never kept: who looks for it finds nothing, without asking.
@@ -7,9 +7,15 @@
 
 def storable(*texts: str | None) -> bool:
     """Whether all of them could stand in a column."""
-    return all(text is None or "\x00" not in text for text in texts)
+    return all(text is None or kept(text) == text for text in texts)
 
 
 def kept(text: str) -> str:
     """A text as it is kept; the audit chain holds it whole, escaped."""
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    return whole if whole.isascii() else whole.encode(errors="replace").decode()
+
+
+def bounded(number: int | None) -> int | None:
+    """A number as a column can be compared with it: 64 bits hold no greater one."""
+    return None if number is None else min(max(number, -(2**63)), 2**63 - 1)

@@ -31,6 +31,7 @@ from sidecar.store.postgres.retention import (
 )
 from sidecar.store.postgres.revisions import revise
 from sidecar.store.postgres.runs import Opened, opened, redirect, remember, save, sessions_of
+from sidecar.store.postgres.text import bounded, kept, storable
 from sidecar.store.traces import (
     Bounds,
     CursorMove,
@@ -129,22 +130,23 @@ class PostgresTraces:
         """The newest revision of each matching trace, newest start first."""
         values: list[object] = []
         where = ["newest"]
+        start_ns, trace_id = query.after or (None, None)
+        if not storable(query.project, query.service, query.outcome, trace_id):
+            return []
         for text, value in (
             ("project = {}", query.project),
-            ("service = {}", _stored(query.service)),
-            ("started_ns >= {}", query.since_ns),
-            ("started_ns < {}", query.until_ns),
+            ("service = {}", query.service),
+            ("started_ns >= {}", bounded(query.since_ns)),
+            ("started_ns < {}", bounded(query.until_ns)),
             ("outcome = {}", query.outcome),
         ):
             if value is not None:
                 values.append(value)
                 where.append(text.format(f"${len(values)}"))
         if query.after is not None:  # the first part alone is what an index can use
-            values += query.after
-            start, trace_id = f"${len(values) - 1}", f"${len(values)}"
-            where.append(
-                f"started_ns <= {start} AND (started_ns < {start} OR trace_id > {trace_id})"
-            )
+            values += (bounded(start_ns), trace_id)
+            start, name = f"${len(values) - 1}", f"${len(values)}"
+            where.append(f"started_ns <= {start} AND (started_ns < {start} OR trace_id > {name})")
         values.append(query.limit)
         rows = self._rows(
             f"SELECT {SUMMARY} FROM trace WHERE {' AND '.join(where)}"  # noqa: S608 (fixed texts)
@@ -155,6 +157,8 @@ class PostgresTraces:
 
     def revisions(self, trace_id: str, project: str) -> list[TraceSummary]:
         """All revisions of a trace, oldest first; none where there is no such trace."""
+        if not storable(trace_id, project):
+            return []
         rows = self._rows(
             f"SELECT {SUMMARY} FROM trace WHERE trace_id = $1 AND project = $2 ORDER BY revision",  # noqa: S608
             *(trace_id, project),
@@ -168,6 +172,8 @@ class PostgresTraces:
 
         Raises SidecarError where two projects have it.
         """
+        if not storable(trace_id, project) or not 0 <= (revision or 0) < 2**31:
+            return None
         rows = self._rows(_WHICH, trace_id, project, revision)
         if len(rows) > 1:
             names = ", ".join(sorted(row[0] for row in rows))
@@ -317,7 +323,7 @@ class PostgresOpenTraces(PostgresTraces):
         for item, sealed in aside:
             await connection.execute(
                 _QUARANTINE,
-                *(item.source, item.seq, item.project, _stored(item.reason), intake.now_ns, sealed),
+                *(item.source, item.seq, item.project, kept(item.reason), intake.now_ns, sealed),
             )
         dropped = Counter(intake.dropped)
         if parts:
@@ -364,7 +370,7 @@ class PostgresOpenTraces(PostgresTraces):
             _PUBLISHED,
             [each.open_id for each, _ in news],
             [each.version for each, _ in news],
-            [_stored(each.fault) for each, _ in news],
+            [each.fault and kept(each.fault) for each, _ in news],
         )
         faults = Counter(
             "no_step" if each.fault == "no_step" else "trace_fault"
@@ -471,11 +477,6 @@ def _room_taken(part: Part) -> tuple[int, int]:
 
 def _binding(project: str, key: str, kind: str) -> bytes:
     return "\n".join(("part/1", project, key, kind)).encode()
-
-
-def _stored(text: str | None) -> str | None:
-    """A text as a column can hold it: Postgres knows no U+0000."""
-    return None if text is None else text.replace("\0", "\ufffd")
 
 
 def summary(row: Record) -> TraceSummary:

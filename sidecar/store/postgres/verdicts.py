@@ -7,6 +7,7 @@ Rules
 
 from processors.model.verdict import Verdict
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.text import bounded, storable
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary, decode_verdict, encode_verdict
 
 _SUMMARY = "verdict_id, project, suite, baseline, candidate, status, exit_code, created_at_ns"
@@ -45,7 +46,7 @@ class PostgresVerdicts:
 
     def get_verdict(self, verdict_id: str, project: str | None = None) -> Verdict | None:
         """The verdict of that id, or of the one id that starts so."""
-        if not verdict_id:
+        if not verdict_id or not storable(verdict_id, project):
             return None
         rows = self._database.read_sync(lambda c: c.fetch(_GET, verdict_id, project))
         return decode_verdict(rows[0][0]) if len(rows) == 1 else None
@@ -54,12 +55,15 @@ class PostgresVerdicts:
         """Matching verdicts, newest first."""
         values: list[object] = []
         where = ["true"]
+        moment_ns, after_id = query.after or (None, None)
+        if not storable(query.project, query.suite, after_id):
+            return []
         for text, value in (("project = {}", query.project), ("suite = {}", query.suite)):
             if value is not None:
                 values.append(value)
                 where.append(text.format(f"${len(values)}"))
         if query.after is not None:
-            values += query.after
+            values += (bounded(moment_ns), after_id)
             where.append(f"(created_at_ns, verdict_id) < (${len(values) - 1}, ${len(values)})")
         values.append(query.limit)
         rows = self._database.read_sync(
