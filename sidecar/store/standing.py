@@ -11,10 +11,14 @@ from sidecar.store.ledger import ApprovalUse, Ballot, IntentResult
 
 
 class Undone(Exception):
-    """Leaves the transaction as if the job had never run; says why."""
+    """Leaves the transaction as if the job had never run; says why.
 
-    def __init__(self, result: IntentResult) -> None:
+    ``written``: there is something to undo.
+    """
+
+    def __init__(self, result: IntentResult, *, written: bool = True) -> None:
         self.result = result
+        self.written = written
         super().__init__()
 
 

@@ -4,10 +4,10 @@ import asyncio
 
 import asyncpg
 import pytest
-from ledger_rig import NOW, SCOPE, asked, call
+from ledger_rig import NOW, SCOPE, asked, call, intent
 from postgres_rig import database
 
-from sidecar.store.ledger import CallQuery
+from sidecar.store.ledger import CallQuery, Seen
 from sidecar.store.postgres import approvals, calls, chain, claims
 
 FILL = f"""
@@ -63,6 +63,9 @@ class Turn:
 
 
 HOT = {
+    "make": lambda c: claims.make(c, intent()),
+    "ground": lambda c: claims.ground(c, intent()),
+    "call_of": lambda c: claims.call_of(c, Seen(claim_id=1, fence=1, state="sent")),
     "find_claim": lambda c: claims.find(c, SCOPE),
     "owners_of_open": claims.owners_of_open,
     "open_of": lambda c: claims.open_of(c, ["o1"], 100),

@@ -9,10 +9,11 @@ import json
 
 from processors.model.call import Receipt
 from sidecar.store.ledger import CallQuery, CallRow, OpenedCall
+from sidecar.store.postgres import chain
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
-from sidecar.store.receipts import from_document
+from sidecar.store.receipts import from_document, text
 from sidecar.store.sealing import FactRow, OpenedRow
 
 _SHORT = (
@@ -20,11 +21,13 @@ _SHORT = (
     " call.status, call.effect, call.decision_effect, call.code, call.approval_id, call.trace_id,"
     " call.started_at_ns, call.finished_at_ns, claim.state"
 )
+# One statement for all a receipt leaves: its entry, where it stands, and the call in short.
 _WRITE = (
-    "WITH stands AS (INSERT INTO receipt (receipt_id, call_id, seq) VALUES ($16, $1, $17))"
+    f"WITH entry AS ({chain.INSERT}),"  # noqa: S608
+    " stands AS (INSERT INTO receipt (receipt_id, call_id, seq) VALUES ($8, $9, $1))"
     " INSERT INTO call (call_id, project, principal, tool, class, phase, status, effect,"
     " decision_effect, code, approval_id, trace_id, started_at_ns, finished_at_ns, arguments)"
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    " VALUES ($9, $3, $10, $11, $12, $4, $13, $14, $15, $16, $17, $18, $19, $20, $21)"
     " ON CONFLICT (call_id) DO UPDATE SET phase = excluded.phase, status = excluded.status,"
     " effect = excluded.effect, decision_effect = excluded.decision_effect,"
     " code = excluded.code, approval_id = excluded.approval_id,"
@@ -33,15 +36,18 @@ _WRITE = (
 
 
 async def write(
-    turn: Turn, call: OpenedCall, receipt: Receipt, sealed: bytes | None, seq: int
+    turn: Turn, call: OpenedCall, receipt: Receipt, sealed: bytes | None, now_ns: int
 ) -> None:
-    """Keep a call's newest receipt in short, and where the receipt stands."""
+    """Append a receipt to the chain; keep where it stands, and its call in short."""
+    body = f'{{"receipt":{text(receipt)}}}'
+    entry = turn.entry(at_ns=now_ns, project=call.project, kind=receipt.phase, body=body)
     await turn.connection.execute(
         _WRITE,
-        *(call.call_id, call.project, call.principal, call.tool, call.class_, receipt.phase),
+        *chain.values(entry),
+        *(receipt.receipt_id, call.call_id, call.principal, call.tool, call.class_),
         *(receipt.status, receipt.effect, receipt.decision_effect, receipt.code),
         *(receipt.approval_id, call.trace_id, call.started_at_ns, receipt.finished_at_ns),
-        *(sealed, receipt.receipt_id, seq),
+        sealed,
     )
 
 

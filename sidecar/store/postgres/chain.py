@@ -11,12 +11,15 @@
 
 from typing import Any
 
+import msgspec
+
 from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
 from sidecar.store.postgres.connection import Connection
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
+INSERT = f"INSERT INTO audit ({_ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7)"  # noqa: S608
 LOCK = "SELECT seq, hash FROM audit_head WHERE id = 1 FOR UPDATE"
 
 
@@ -30,18 +33,24 @@ class Turn:
         self._signer = signer
         self._at_ns = 0
 
-    async def append(self, *, at_ns: int, project: str, kind: str, body: str) -> int:
-        """The new entry's place. ``body`` is the RFC 8785 text of an object."""
+    def entry(self, *, at_ns: int, project: str, kind: str, body: str) -> AuditEntry:
+        """The next entry, which the caller inserts (``INSERT``) with the next statement.
+
+        ``body`` is the RFC 8785 text of an object.
+        """
         if self._signer is None:
             raise StoreUnavailable("the ledger has no signing key yet")
         seq, prev = self.place[0] + 1, self.place[1]
         hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
-        await self.connection.execute(
-            f"INSERT INTO audit ({_ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7)",  # noqa: S608
-            *(seq, at_ns, project, kind, body, prev, hash_),
-        )
         self.place, self._at_ns = (seq, hash_), at_ns
-        return seq
+        return AuditEntry(
+            seq=seq, at_ns=at_ns, project=project, kind=kind, body=body, prev=prev, hash=hash_
+        )
+
+    async def append(self, *, at_ns: int, project: str, kind: str, body: str) -> None:
+        """Insert the next entry."""
+        entry = self.entry(at_ns=at_ns, project=project, kind=kind, body=body)
+        await self.connection.execute(INSERT, *values(entry))
 
     async def sign_head(self) -> None:
         """Sign the end of the chain if it moved in this transaction."""
@@ -55,6 +64,11 @@ class Turn:
             " signature = $5 WHERE id = 1",
             *(seq, hash_, self._at_ns, self._signer.kid, signature),
         )
+
+
+def values(entry: AuditEntry) -> tuple[object, ...]:
+    """An entry as the values of ``INSERT``."""
+    return msgspec.structs.astuple(entry)
 
 
 async def take_turn(connection: Connection, signer: Signer | None) -> Turn:

@@ -18,6 +18,20 @@ _COLUMNS = (
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
     " answer"
 )
+POLICY_REVISION = "policy_revision"
+_GROUND = (
+    "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
+    " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"
+)
+_MAKE = (
+    f"WITH ground AS ({_GROUND}), made AS ("  # noqa: S608
+    "INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner,"
+    " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
+    " SELECT $4, $5, $6, $7, $8, 'claimed', $9, $10::bigint, 1, 1, $11, $12::bigint, $13::bigint,"
+    " $14 FROM ground WHERE revision = $3 AND NOT revoked"
+    " ON CONFLICT DO NOTHING RETURNING claim_id)"
+    " SELECT revision, revoked, (SELECT claim_id FROM made) AS claim_id FROM ground"
+)
 
 
 async def find(connection: Connection, scope: Scope) -> ClaimRow | None:
@@ -68,9 +82,29 @@ async def call_of(connection: Connection, seen: Seen) -> str | None:
     return call_id
 
 
-async def take(connection: Connection, intent: Intent) -> Fence | None:
-    """Make or take over the claim of an intent; None when the scope is another's."""
-    return await (_take_over if intent.expected else _insert)(connection, intent)
+async def ground(connection: Connection, intent: Intent) -> str | None:
+    """The code of why no intent of this revision and principal may be committed, or None."""
+    row = await connection.fetchrow(_GROUND, *_grounds(intent))
+    assert row is not None, "the query always has one row"
+    return _why_not(row, intent)
+
+
+async def make(connection: Connection, intent: Intent) -> Fence | str | None:
+    """Make the claim of an intent, on good ground; None when the scope is another's, else the
+    code of why not. One statement, and nothing is written unless a fence is given."""
+    call = intent.call
+    row = await connection.fetchrow(
+        _MAKE,
+        *_grounds(intent),
+        intent.policy_revision.encode(),
+        *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
+        *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
+        *(intent.expires_at_ns, _approval_id(intent)),
+    )
+    assert row is not None, "the query always has one row"
+    if row["claim_id"] is not None:
+        return Fence(claim_id=row["claim_id"], fence=1)
+    return _why_not(row, intent)
 
 
 async def mark_sent(connection: Connection, claim: Fence, now_ns: int) -> bool:
@@ -92,33 +126,22 @@ async def end(
     receipt_id: str,
     answer: bytes | None,
 ) -> bool:
-    """Set how a claim ended; False when another holds it or it has ended already."""
-    return _changed(
-        await connection.execute(
-            "UPDATE claim SET state = $1, reason = $2, receipt_id = $3, answer = $4,"
-            " updated_at_ns = $5"
-            " WHERE claim_id = $6 AND fence = $7 AND state IN ('claimed', 'sent', 'unknown')",
-            *(ended.state, ended.reason, receipt_id, answer, now_ns),
-            *(ended.claim.claim_id, ended.claim.fence),
-        )
+    """Set how a claim ended and what becomes of its holds; False when another holds it or it has
+    ended already."""
+    done: int = await connection.fetchval(
+        "WITH ended AS (UPDATE claim SET state = $1, reason = $2, receipt_id = $3, answer = $4,"
+        " updated_at_ns = $5"
+        " WHERE claim_id = $6 AND fence = $7 AND state IN ('claimed', 'sent', 'unknown')"
+        " RETURNING 1), settled AS (UPDATE hold SET state = $8 WHERE call_id = $9"
+        " AND state = 'held' AND EXISTS (SELECT FROM ended)) SELECT count(*) FROM ended",
+        *(ended.state, ended.reason, receipt_id, answer, now_ns),
+        *(ended.claim.claim_id, ended.claim.fence, ended.holds, ended.call_id),
     )
+    return done > 0
 
 
-async def _insert(connection: Connection, intent: Intent) -> Fence | None:
-    call = intent.call
-    claim_id: int | None = await connection.fetchval(
-        "INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner,"
-        " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
-        " VALUES ($1, $2, $3, $4, $5, 'claimed', $6, $7, 1, 1, $8, $9, $10, $11)"
-        " ON CONFLICT DO NOTHING RETURNING claim_id",
-        *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
-        *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
-        *(intent.expires_at_ns, _approval_id(intent)),
-    )
-    return Fence(claim_id=claim_id, fence=1) if claim_id is not None else None
-
-
-async def _take_over(connection: Connection, intent: Intent) -> Fence | None:
+async def take_over(connection: Connection, intent: Intent) -> Fence | None:
+    """Take over the claim an intent has seen; None when it has moved since."""
     seen = intent.expected
     assert seen is not None
     done = await connection.execute(
@@ -131,6 +154,16 @@ async def _take_over(connection: Connection, intent: Intent) -> Fence | None:
         *(seen.claim_id, seen.fence, seen.state),
     )
     return Fence(claim_id=seen.claim_id, fence=seen.fence + 1) if _changed(done) else None
+
+
+def _grounds(intent: Intent) -> tuple[str, str]:
+    return POLICY_REVISION, intent.call.principal.removeprefix("key:")
+
+
+def _why_not(row: Any, intent: Intent) -> str | None:
+    if row["revision"] != intent.policy_revision.encode():
+        return "policy_changed"
+    return "key_revoked" if row["revoked"] else None
 
 
 def _approval_id(intent: Intent) -> str | None:

@@ -8,55 +8,41 @@
 3. A vote and what it resolves are one transaction, each in the audit chain.
 """
 
-from processors.model.call import Approval, Receipt
+from processors.model.call import Approval
 from sidecar.canonical import canonical
-from sidecar.store import receipts
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
-    ClaimEnd,
     Committed,
+    Fence,
     Intent,
     IntentResult,
     NotCommitted,
     Occupied,
-    OpenedCall,
 )
 from sidecar.store.postgres import approvals, calls, claims, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import Undone, why_not_counted
 
-POLICY_REVISION = "policy_revision"
-_GROUND = (
-    "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
-    " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"
-)
-
 
 async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
     """Set the revision intents must have been decided under."""
-    if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
+    if await vault.set_state(turn, claims.POLICY_REVISION, revision.encode()):
         await _append(turn, "policy_activated", "", now_ns, {"revision": revision})
 
 
 async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> IntentResult:
     """The one final transaction. Raises Undone."""
     connection = turn.connection
-    ground = await connection.fetchrow(
-        _GROUND, POLICY_REVISION, intent.call.principal.removeprefix("key:")
-    )
-    assert ground is not None, "the query always has one row"
-    if ground["revision"] != intent.policy_revision.encode():
-        raise Undone(NotCommitted(code="policy_changed"))
-    if ground["revoked"]:
-        raise Undone(NotCommitted(code="key_revoked"))
-    before = await claims.call_of(connection, intent.expected) if intent.expected else None
-    fence = await claims.take(connection, intent)
+    if intent.expected is None:
+        fence = await claims.make(connection, intent)
+    else:
+        fence = await claims.ground(connection, intent) or await _taken_over(turn, intent)
+    if isinstance(fence, str):
+        raise Undone(NotCommitted(code=fence), written=False)
     if fence is None:
-        raise Undone(Occupied())
-    if before is not None:
-        await _let_go(turn, intent, before)
+        raise Undone(Occupied(), written=False)
     await _consume(turn, intent)
     for hold in intent.holds:
         await connection.execute(
@@ -64,7 +50,7 @@ async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> 
             " VALUES ($1, $2, $3, $4, $5, 'held')",
             *(intent.call.call_id, hold.scope, intent.call.project, hold.amount, hold.currency),
         )
-    await _append_receipt(turn, intent.call, intent.receipt, arguments, intent.now_ns)
+    await calls.write(turn, intent.call, intent.receipt, arguments, intent.now_ns)
     return Committed(claim=fence)
 
 
@@ -83,10 +69,11 @@ async def record(
         )
         if not done:
             return await calls.has_receipt(turn.connection, receipt.receipt_id)
-        await _settle(turn, outcome, outcome.end)
+        if outcome.end.restore_approval:
+            await _restore(turn, outcome.end.call_id, outcome.call.project, outcome.now_ns)
     elif await calls.has_receipt(turn.connection, receipt.receipt_id):
         return True
-    await _append_receipt(turn, outcome.call, receipt, arguments, outcome.now_ns)
+    await calls.write(turn, outcome.call, receipt, arguments, outcome.now_ns)
     return True
 
 
@@ -136,6 +123,15 @@ async def vote(turn: Turn, ballot: Ballot) -> str | None:
     return None
 
 
+async def _taken_over(turn: Turn, intent: Intent) -> Fence | None:
+    assert intent.expected is not None
+    before = await claims.call_of(turn.connection, intent.expected)
+    fence = await claims.take_over(turn.connection, intent)
+    if fence is not None and before is not None:
+        await _let_go(turn, intent, before)
+    return fence
+
+
 async def _consume(turn: Turn, intent: Intent) -> None:
     if intent.approval is None:
         return
@@ -168,31 +164,10 @@ async def _restore(turn: Turn, call_id: str, project: str, at_ns: int) -> None:
         await _append(turn, "approval_restored", project, at_ns, body)
 
 
-async def _settle(turn: Turn, outcome: CallOutcome, ended: ClaimEnd) -> None:
-    await turn.connection.execute(
-        "UPDATE hold SET state = $1 WHERE call_id = $2 AND state = 'held'",
-        *(ended.holds, ended.call_id),
-    )
-    if ended.restore_approval:
-        await _restore(turn, ended.call_id, outcome.call.project, outcome.now_ns)
-
-
 async def _resolve(turn: Turn, ballot: Ballot, status: str) -> None:
     if await approvals.set_status(turn, ballot.approval_id, status):
         body = {"approval_id": ballot.approval_id, "status": status}
         await _append(turn, "approval_resolved", ballot.project, ballot.now_ns, body)
-
-
-async def _append_receipt(
-    turn: Turn, call: OpenedCall, receipt: Receipt, arguments: bytes | None, now_ns: int
-) -> None:
-    seq = await turn.append(
-        at_ns=now_ns,
-        project=call.project,
-        kind=receipt.phase,
-        body=f'{{"receipt":{receipts.text(receipt)}}}',
-    )
-    await calls.write(turn, call, receipt, arguments, seq)
 
 
 async def _append(turn: Turn, kind: str, project: str, at_ns: int, body: dict[str, str]) -> None:

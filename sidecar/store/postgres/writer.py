@@ -3,8 +3,9 @@
 **Rules**
 1. All that is queued when the turn comes is one transaction and one wait for the disk; jobs run one
    after another, and each has all that committed before it in sight.
-2. A job that shares its transaction runs inside a savepoint: one that raises undoes itself and
-   disturbs no neighbour. Alone, it needs none.
+2. A job that raises undoes itself and disturbs no neighbour: savepoints cost a job two more
+   questions to the server, so a group is first run without, and again from its beginning, each job
+   in a savepoint, where one raised that had written.
 3. A result is given only after the commit that holds it; a failed commit fails its group. Where the
    connection was lost in the commit, nobody here knows whether it took place: callers are told that
    the store failed, and what they ask again must bear having happened.
@@ -21,6 +22,7 @@ import asyncpg
 from sidecar.store.ledger import Signer
 from sidecar.store.postgres.chain import Turn, take_turn
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database, in_transaction
+from sidecar.store.standing import Undone
 
 T = TypeVar("T")
 Job = Callable[[Turn], Awaitable[T]]
@@ -83,10 +85,13 @@ class Writer:
         if not group:
             return
         try:
-            await self._database.here(in_transaction(partial(self._run, group)))
+            try:
+                await self._database.here(in_transaction(partial(self._run, group)))
+            except _Written:
+                await self._database.here(in_transaction(partial(self._run_apart, group)))
         except BaseException as error:
             for pending in group:
-                pending.error = pending.error or error
+                pending.error = error
         for pending in group:
             if pending.future.done():
                 continue
@@ -97,11 +102,26 @@ class Writer:
 
     async def _run(self, group: list[_Pending], connection: Connection) -> None:
         turn = await take_turn(connection, self.signer)
-        if len(group) == 1:
-            group[0].result = await group[0].job(turn)
-        else:
-            for pending in group:
-                await self._run_one(turn, pending)
+        for pending in group:
+            try:
+                pending.result = await pending.job(turn)
+            except Undone as undone:
+                if undone.written and len(group) > 1:
+                    raise _Written from undone
+                if undone.written:
+                    raise
+                pending.error = undone
+            except Exception as error:
+                if len(group) > 1 and not connection.is_closed():
+                    raise _Written from error
+                raise
+        await turn.sign_head()
+
+    async def _run_apart(self, group: list[_Pending], connection: Connection) -> None:
+        turn = await take_turn(connection, self.signer)
+        for pending in group:
+            pending.result = pending.error = None
+            await self._run_one(turn, pending)
         await turn.sign_head()
 
     async def _run_one(self, turn: Turn, pending: _Pending) -> None:
@@ -117,3 +137,7 @@ class Writer:
                 error, asyncpg.IntegrityConstraintViolationError
             )
             pending.error = self._database.unavailable(error) if known else error
+
+
+class _Written(Exception):
+    """A job of the group has to be undone, and the others not."""
