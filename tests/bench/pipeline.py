@@ -27,6 +27,7 @@ from processors.assemble.trace import clued  # noqa: E402
 from processors.model.names import Capture  # noqa: E402
 from processors.normalise.detect import normalise  # noqa: E402
 from processors.redact.rules import redact_with  # noqa: E402
+from processors.verify.detect import detect  # noqa: E402
 from processors.verify.outcome import judge  # noqa: E402
 from sidecar import clock  # noqa: E402
 from sidecar.otlp.decode import decode  # noqa: E402
@@ -174,6 +175,7 @@ def one_trace(stages, piece, rules):
     run("clues", digests, words)
     for trace in traces:
         judged = run("verify", judge, trace, tools=rules.tools, now_ns=clock.now_ns())
+        judged = run("detect", detect, judged, tools=rules.tools, settings=rules.detect)
         kept = judged if keep is None else run("redact", redact_with, judged, keep)
         run("digest, encode", content_digest, kept)
         stored = run("digest, encode", encode_trace, kept, 1)
