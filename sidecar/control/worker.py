@@ -35,6 +35,7 @@ from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
 from sidecar.identity.driver import Authenticate
+from sidecar.identity.http import ProviderUnavailable
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
@@ -100,6 +101,11 @@ class Desk:
             raise Refused(401, "unauthenticated", str(error)) from None
         except Forbidden as error:
             raise Refused(403, "forbidden", str(error)) from None
+        except ProviderUnavailable:
+            text = "the identity provider cannot be asked now"
+            raise Refused(
+                503, "identity_unavailable", text, next_action="retry", retry_after=5
+            ) from None
         return found
 
     async def answer(

@@ -139,7 +139,9 @@ class GatewayServer:
             raise Refused(403, "forbidden", str(error)) from None
         except ProviderUnavailable:
             said = "the identity provider cannot be asked now, so the call was not made"
-            raise Refused(503, "fail_closed", said) from None
+            raise Refused(
+                503, "identity_unavailable", said, next_action="retry", retry_after=5
+            ) from None
         return principal
 
     async def _body(self, request: web.BaseRequest, headers: Headers) -> bytes:

@@ -2,6 +2,8 @@
 by a token of a real provider; and no agent that approves, by any of them."""
 
 import asyncio
+import base64
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +42,11 @@ identity:
       grants:
         - {{claim: email, value: refund-bot@example.com, project: a, kind: agent}}
         - {{claim: email, value: alice@example.com, project: a, role: reviewer}}
+    - name: gone
+      issuer: "http://localhost:1/"
+      audience: web
+      allow_cidrs: ["127.0.0.0/8", "::1/128"]
+      grants: [{{claim: sub, value: alice, project: a, role: owner}}]
 receive:
   grpc: "127.0.0.1:0"
   http: "127.0.0.1:0"
@@ -89,13 +96,23 @@ class Callers:
                 return error.code().name
         return "OK"
 
-    async def may(self, certificate=None, bearer=None, grpc_certificate=None):
+    async def may(self, *shown):
         """What a caller may do, told alike by both wires."""
+        told = await self.told(*shown)
+        refused = {401, 403, "UNAUTHENTICATED", "PERMISSION_DENIED"}
+        allowed = {200, 404, "OK", "NOT_FOUND"}
+        assert all(each in refused | allowed for both in told.values() for each in both), told
+        said = {name: {each in allowed for each in both} for name, both in told.items()}
+        assert all(len(both) == 1 for both in said.values()), told
+        return {name: both.pop() for name, both in said.items()}
+
+    async def told(self, certificate=None, bearer=None, grpc_certificate=None):
+        """What each listener answers."""
         shown = (certificate, bearer)
         over_grpc = (grpc_certificate or certificate, bearer)
         data = spans(trace_id("a", 1), "work", 1)
         vote = approval_pb2.VoteRequest(approval_id="none", reason="x").SerializeToString()
-        told = {
+        return {
             "telemetry": (
                 await self.http("receive.http", "POST", "/v1/traces", *shown, data=data,
                                 headers={"Content-Type": "application/x-protobuf"}),
@@ -114,12 +131,13 @@ class Callers:
                                 *over_grpc),
             ),
         }  # fmt: skip
-        refused = {401, 403, "UNAUTHENTICATED", "PERMISSION_DENIED"}
-        allowed = {200, 404, "OK", "NOT_FOUND"}
-        assert all(each in refused | allowed for both in told.values() for each in both), told
-        said = {name: {each in allowed for each in both} for name, both in told.items()}
-        assert all(len(both) == 1 for both in said.values()), told
-        return {name: both.pop() for name, both in said.items()}
+
+
+def unsigned(**claims):
+    parts = ({"alg": "RS256", "kid": "k"}, claims, {})
+    return ".".join(
+        base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in parts
+    )
 
 
 async def scenario(folder):
@@ -153,6 +171,10 @@ async def scenario(folder):
                     for kind in ("agent", "approver")}  # fmt: skip
             assert await callers.may("nobody", keys["agent"]) == EXPECTED["agent"]
             assert await callers.may("agent", keys["approver"]) == EXPECTED["person"]
+            # Who cannot be told from a stranger now may come again; nothing is done meanwhile.
+            lost = unsigned(iss="http://localhost:1/", aud="web", sub="alice")
+            answers = await callers.told(None, lost, "nobody")
+            assert {each for both in answers.values() for each in both} == {503, "UNAVAILABLE"}
             # Health needs nobody's credential, but TLS.
             assert await callers.http("metrics.listen", "GET", "/healthz", None, None) == 200
             with pytest.raises(grpc.aio.AioRpcError):
@@ -194,7 +216,7 @@ def test_a_certificate_that_is_missing_stops_the_start_and_is_named(tmp_path, go
     write(tmp_path, Authority().issue("dns:localhost"))
     (tmp_path / "clients.pem").write_bytes(Authority().pem)
     (tmp_path / gone).unlink()
-    process = SidecarProcess(tmp_path, CONFIG.replace("PORT", "1"))
+    process = SidecarProcess(tmp_path, CONFIG.replace("PORT", "2"))
     with pytest.raises(AssertionError):
         process.start()
     assert process.process.wait(30) == 3
