@@ -149,3 +149,29 @@ def test_addresses():
     for bad in ("4317", "a:b", "a:99999", "::1:80"):
         with pytest.raises(ValueError, match="host:port"):
             split_address(bad)
+
+
+def test_a_store_on_postgres_keeps_its_journal_in_a_folder_beside_the_file(tmp_path):
+    text = "store: {url: 'postgresql://app@db/agents', local: data, password_file: secret}\n"
+    loaded = load(write(tmp_path, text), environ={})
+    assert loaded.config.store.on_postgres
+    assert loaded.store_folder == str(tmp_path / "data")
+    named = load(write(tmp_path, text), environ={"SIDECAR_STORE_LOCAL": "elsewhere"})
+    assert named.store_folder == "elsewhere"  # from the working directory, as the URL is
+    url = load(write(tmp_path, "store: {local: data}\n"), environ={}).store_folder
+    assert url == str(tmp_path / "sidecar-data")  # a store in files is where its URL says
+
+
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [
+        ("{url: 'postgresql://app:hush@db/agents'}", "store.url holds a password"),
+        ("{url: 'postgresql://app@db/agents?password=hush'}", "store.url holds a password"),
+        ("{url: 'postgresql://app@db'}", "store.url names no database"),
+        ("{url: 'mysql://hush@db/agents'}", "store.url must be sqlite:///<folder> or postgresql"),
+        ("{url: 'postgresql://app@db/agents', local: ''}", "store.local names no folder"),
+    ],
+)
+def test_a_store_that_cannot_be_is_told_without_quoting_its_url(tmp_path, store, why):
+    text = refused(tmp_path, f"store: {store}\n")
+    assert why in text and "hush" not in text
