@@ -1,178 +1,227 @@
-"""Sidecars on one Postgres: a call and its approval across two, and a database that dies."""
+"""Two real sidecars on one Postgres: whoever is killed, nothing acknowledged is lost or doubled.
 
-import asyncio
-import json
-import os
-import signal
-import sys
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-
-import aiohttp
-import pytest
-from gateway_rig import REFUND, Shop
-from postgres_rig import Server
-
-sys.path.insert(0, str(Path(__file__).parent))
-from sidecar_process import SidecarProcess
-
-SECONDS = 60
-CONFIG = """\
-seal: {{key_file: seal-key}}
-store: {{url: "{url}", local: data}}
-receive: {{grpc: "", http: ""}}
-gateway:
-  listen: "127.0.0.1:0"
-  upstreams: [{{name: payments, url: "http://127.0.0.1:{shop}", allow_cidrs: [127.0.0.0/8]}}]
-  tools:
-    - name: issue_refund
-      upstream: payments
-      class: irreversible
-      match: {{method: POST, path: "/orders/{{order_id}}/refunds"}}
-      timeout: 2s
-      cost: {{amount: arguments.amount, currency: arguments.currency}}
-control: {{listen: "127.0.0.1:0", grpc: "127.0.0.1:0"}}
-metrics: {{listen: "127.0.0.1:0"}}
+Goal: REC-02 and REC-06 where several sidecars share a database. Method: a sender for each sidecar,
+both with spans of the same traces, logs what was acknowledged and sends again what was not; a
+sidecar, its pipeline or the database is killed with -9 in between; at the end the store is counted.
 """
 
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
 
-class Fleet:
-    """Two sidecars with one seal key on one database, and the shop behind them."""
+import postgres_rig
+import pytest
 
-    def __init__(self, server, shop, folder):
-        self.server, self.shop, self.sidecars = server, shop, []
-        url, key = server.url(server.new_database()), os.urandom(32).hex()
-        for name in ("a", "b"):
-            (folder / name).mkdir()
-            (folder / name / "seal-key").write_text(key)
-            self.sidecars.append(
-                SidecarProcess(folder / name, CONFIG.format(url=url, shop=shop.port))
-            )
+from sidecar.errors import StoreUnavailable
+from sidecar.store.location import read_location
+from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.traces import PostgresTraces
+from sidecar.store.traces import TraceQuery
 
-    async def start(self):
-        await asyncio.to_thread(self.sidecars[0].start)  # it makes the schemas
-        await asyncio.to_thread(self.sidecars[1].start)
-        self.agent, self.approver = await asyncio.gather(
-            *(asyncio.to_thread(self.sidecars[0].key, kind) for kind in ("agent", "approver"))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from kill_rounds import _descendants  # noqa: E402
+from sidecar_process import CONFIG, SidecarProcess  # noqa: E402
+
+SECONDS = 90
+
+
+class Member:
+    """A sidecar with a folder of its own and a sender that sends to it alone."""
+
+    def __init__(self, folder, url, side):
+        folder.mkdir()
+        self.folder = folder
+        (folder / "seal-key").write_text("11" * 32)
+        config = CONFIG.replace("sqlite:///data", url)
+        self.sidecar = SidecarProcess(folder, config)
+        self.side = side
+        self.sender = None
+
+    def start(self, key):
+        (self.folder / "key").write_text(key)
+        self.serve()
+        command = [sys.executable, HERE / "kill_sender.py", self.folder, "7", str(self.side)]
+        self.sender = subprocess.Popen(command)
+
+    def serve(self):
+        self.sidecar.start()
+        bound = self.sidecar.addresses
+        new = self.folder / "address.new"
+        new.write_text(json.dumps({"http": bound["receive.http"], "grpc": bound["receive.grpc"]}))
+        new.rename(self.folder / "address")
+
+    def kill(self):
+        """``kill -9`` of the sidecar; its children end by themselves."""
+        os.kill(self.sidecar.process.pid, signal.SIGKILL)
+        self.sidecar.reap()
+
+    def kill_pipeline(self):
+        """``kill -9`` of its pipeline, which the sidecar starts again."""
+        for pid in _descendants(self.sidecar.process.pid):
+            with contextlib.suppress(OSError):
+                if b"pipeline_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
+    @property
+    def acknowledged(self):
+        with contextlib.suppress(FileNotFoundError):
+            lines = (self.folder / "acknowledged").read_text().splitlines()
+            return {tuple(line.split()) for line in lines}
+        return set()
+
+    def hush(self):
+        """No new requests; those begun are acknowledged."""
+        (self.folder / "stop").touch()
+        if self.sender is not None:
+            self.sender.wait(SECONDS)
+
+    def stop(self):
+        (self.folder / "stop").touch()
+        if self.sender is not None and self.sender.poll() is None:
+            self.sender.kill()
+            self.sender.wait()
+        return self.sidecar.stop()
+
+
+class Both:
+    """Two sidecars on one database."""
+
+    def __init__(self, folder, server):
+        self.server = server
+        self.url = server.url(server.new_database())
+        self.one = Member(folder / "one", self.url, 0)
+        self.two = Member(folder / "two", self.url, 1)
+
+    def start(self):
+        key = self.one.sidecar.key()
+        self.one.start(key)
+        self.two.start(key)
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.1)  # the world outside tells no event
+
+    def more(self, member, spans=150):
+        """Let a sender have that many more spans acknowledged."""
+        before = len(member.acknowledged)
+        self.until(
+            lambda: len(member.acknowledged) >= before + spans,
+            f"nothing is acknowledged any more:\n{member.sidecar.errors()[-3000:]}",
         )
 
-    async def stop(self):
-        await asyncio.gather(*(asyncio.to_thread(each.stop) for each in self.sidecars))
+    def finish(self):
+        """Stop the load; acknowledged, missing and doubled spans once the pipelines caught up."""
+        self.one.hush()
+        self.two.hush()
+        acknowledged = self.one.acknowledged | self.two.acknowledged
+        found = {}
 
-    async def refund(self, sidecar, order, *, key, amount=20, **headers):
-        body = {"amount": amount, "currency": "EUR"}
-        sent = {"Idempotency-Key": key, **headers}
-        path = REFUND.format(order)
-        return await self.ask(sidecar, "gateway.listen", "POST", path, self.agent, body, sent)
+        def counted():
+            with contextlib.suppress(StoreUnavailable):
+                found.update(self.count(acknowledged))
+            return found and not found["missing"] and not found["twice"]
 
-    async def control(self, sidecar, method, path, body=None):
-        return await self.ask(sidecar, "control.listen", method, path, self.approver, body, {})
+        with contextlib.suppress(AssertionError):
+            self.until(counted, "")
+        return found
 
-    async def ask(self, sidecar, listener, method, path, credential, body, headers):
-        url = f"http://{self.sidecars[sidecar].addresses[listener]}{path}"
-        sent = {"Authorization": f"Bearer {credential}", **headers}
-        async with self.http.request(method, url, json=body, headers=sent) as response:
-            return response.status, json.loads(await response.read()), response.headers
+    def count(self, acknowledged):
+        database = Database(read_location(self.url), schema="traces")
+        try:
+            traces = PostgresTraces(database)
+            stored, shared = Counter(), 0
+            for line in traces.list_traces(TraceQuery(limit=1_000_000)):
+                trace = traces.get_trace(line.trace_id, line.project)
+                spans = [s for step in trace.steps for s in step.sources if s.kind == "span"]
+                stored.update((s.trace_id, s.span_id) for s in spans)
+                shared += len({int(s.span_id, 16) >> 36 & 1 for s in spans}) == 2
+            wrong = database.read_sync(
+                lambda c: c.fetchval(
+                    "SELECT count(*) FROM (SELECT FROM trace GROUP BY project, trace_id"
+                    " HAVING count(*) <> max(revision) OR min(revision) <> 1) AS gaps"
+                )
+            )
+        finally:
+            database.close()
+        return {
+            "acknowledged": len(acknowledged),
+            "missing": sum(not stored[pair] for pair in acknowledged),
+            "twice": sum(times > 1 for times in stored.values()),
+            "shared": shared,
+            "misnumbered": wrong,
+        }
 
-
-@asynccontextmanager
-async def fleet(folder):
-    server, shop = await asyncio.to_thread(Server), Shop(folder / "shop.db")
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, server.stop)
-        await shop.start()
-        stack.push_async_callback(shop.stop)
-        made = await asyncio.to_thread(Fleet, server, shop, folder)
-        stack.push_async_callback(made.stop)
-        await made.start()
-        timeout = aiohttp.ClientTimeout(total=SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout) as made.http:
-            yield made
-
-
-async def until(found):
-    async with asyncio.timeout(SECONDS):
-        while not (value := await found()):
-            await asyncio.sleep(0.05)
-        return value
-
-
-def test_two_sidecars_share_keys_approvals_and_answers_and_outlive_their_database(tmp_path):
-    async def main():
-        async with fleet(tmp_path) as made:
-            await one_call_and_its_answer_from_the_other(made)
-            await a_call_waiting_in_one_is_approved_in_the_other(made)
-            await the_database_dies_and_comes_back(made)
-
-    asyncio.run(main())
+    def stop(self):
+        return [member.stop() for member in (self.one, self.two)]
 
 
-async def one_call_and_its_answer_from_the_other(made):
-    status, body, _ = await made.refund(0, "17", key="k1")
-    assert (status, body["order"]) == (201, "17")
-    status, again, headers = await made.refund(1, "17", key="k1")
-    assert (status, again) == (201, body) and headers["Idempotent-Replayed"] == "true"
-    assert made.shop.effects("17") == 1
+@pytest.fixture(scope="module")
+def server():
+    made = postgres_rig.Server(durable=True)
+    yield made
+    made.stop()
 
 
-async def a_call_waiting_in_one_is_approved_in_the_other(made):
-    waits = made.refund(1, "18", key="k2", amount=500, Prefer="wait=30")
-    waiting = asyncio.ensure_future(waits)
-
-    async def pending():
-        _, listed, _ = await made.control(0, "GET", "/v1/approvals?status=pending")
-        return listed["approvals"]
-
-    (request,) = await until(pending)
-    path = f"/v1/approvals/{request['approval_id']}/approve"
-    status, _, _ = await made.control(0, "POST", path, {"reason": "checked"})
-    assert status == 200
-    status, body, _ = await waiting
-    assert (status, body["order"]) == (201, "18") and made.shop.effects("18") == 1
+@pytest.fixture
+def both(tmp_path, server):
+    made = Both(tmp_path, server)
+    yield made
+    made.stop()
 
 
-async def the_database_dies_and_comes_back(made):
-    made.server.kill()
-    for sidecar in (0, 1):
-        status, body, _ = await made.refund(sidecar, "19", key=f"k3-{sidecar}")
-        assert status == 503, body
-    assert made.shop.effects("19") == 0  # fail closed: nothing was sent
-    await asyncio.to_thread(made.server.start)
-    for sidecar in (0, 1):
+def right(counted):
+    assert (counted["missing"], counted["twice"], counted["misnumbered"]) == (0, 0, 0), counted
+    assert counted["acknowledged"] > 400, "a run that loaded nothing has shown nothing"
+    assert counted["shared"] > 20, "traces were to come to both sidecars"
 
-        async def served(sidecar=sidecar):
-            status, _, _ = await made.refund(sidecar, "19", key=f"k3-{sidecar}")
-            assert status in (201, 503)
-            return status == 201
 
-        await until(served)
-    assert made.shop.effects("19") == 2
-    verified = await asyncio.to_thread(made.sidecars[0].run, "audit", "verify")
-    assert "entries" in verified
+@pytest.mark.requirement("REC-02")
+@pytest.mark.requirement("REC-06")
+def test_a_sidecar_or_the_database_killed_under_load_loses_and_doubles_nothing(both):
+    both.start()
+    both.more(both.one)
+    both.one.kill()
+    both.more(both.two)
+    both.one.serve()
+    both.more(both.one)
+    both.server.kill()
+    both.server.start()
+    both.more(both.one)
+    both.more(both.two)
+    right(both.finish())
+    assert both.stop() == [0, 0]
 
 
 @pytest.mark.full
-def test_a_killed_sidecars_call_is_taken_up_by_the_one_that_is_left(tmp_path):
-    async def main():
-        async with fleet(tmp_path) as made:
-            sent = asyncio.ensure_future(made.refund(0, "hang", key="k1"))
-
-            async def arrived():
-                return made.shop.effects("hang")
-
-            await until(arrived)
-            made.sidecars[0].process.send_signal(signal.SIGKILL)
-            await asyncio.to_thread(made.sidecars[0].reap)
-            with pytest.raises(aiohttp.ClientError):
-                await sent
-
-            async def taken_up():
-                _, listed, _ = await made.control(1, "GET", "/v1/calls")
-                return listed["calls"][0]["state"] == "unknown"
-
-            await until(taken_up)
-            status, body, _ = await made.refund(1, "hang", key="k1")
-            assert (status, body["code"]) == (409, "outcome_unknown")
-            assert made.shop.effects("hang") == 1
-
-    asyncio.run(main())
+@pytest.mark.requirement("REC-02")
+@pytest.mark.requirement("REC-06")
+def test_many_rounds_of_kills_lose_and_double_nothing(both):
+    dice = random.Random(20261130)
+    both.start()
+    for _ in range(12):
+        member = dice.choice((both.one, both.two))
+        match dice.choice(("sidecar", "pipeline", "database")):
+            case "sidecar":
+                member.kill()
+                time.sleep(dice.uniform(0, 1))
+                member.serve()
+            case "pipeline":
+                member.kill_pipeline()
+            case "database":
+                both.server.kill()
+                time.sleep(dice.uniform(0, 2))
+                both.server.start()
+        both.more(both.one, 60)
+        both.more(both.two, 60)
+    right(both.finish())
+    assert both.stop() == [0, 0]
