@@ -14,7 +14,7 @@ from processors.model.evidence import Claim
 from processors.model.names import SideEffectClass
 from processors.model.trace import AgentTrace
 from processors.verify.certainty import ACCUSES
-from processors.verify.effects import Effect
+from processors.verify.effects import Effect, same_target
 from processors.verify.subjects import same_tool
 
 
@@ -46,6 +46,19 @@ class Case(Struct, frozen=True, kw_only=True):
                 or (subject and item.subject and same_tool(subject, item.subject))
             )
             for item in self.claims
+        )
+
+    def plainly_failed(self, effect: Effect) -> bool:
+        """Whether an effect's being absent is the end of it: nothing made it good, all is known.
+
+        Only then may an admission excuse: the run has failed, whatever is said.
+        """
+        if any(other.proved and other.held is None for other in self.effects):
+            return False
+        return effect.held is False and not any(
+            other.held and same_target(effect, other)
+            for other in self.effects
+            if other.subject == effect.subject
         )
 
     def denied(self, effect: Effect) -> bool:

@@ -54,9 +54,11 @@ def _both(one: Contradiction, other: Contradiction) -> Contradiction:
 
 def _claimed_success(case: Case) -> Iterator[Contradiction]:
     for claim in case.claims:
-        if claim.status != "success" or not accuses(claim) or _excused(case, claim):
+        if claim.status != "success" or not accuses(claim):
             continue
         meant = _meant(case, claim)
+        if _excused(case, claim, meant):
+            continue
         failed = [effect for effect in meant if effect.held is False]
         if failed and len(failed) < len(meant):
             failed = _accused(case, claim, failed, meant)
@@ -77,11 +79,12 @@ def _claimed_success(case: Case) -> Iterator[Contradiction]:
             )
 
 
-def _excused(case: Case, claim: Claim) -> bool:
+def _excused(case: Case, claim: Claim, meant: Sequence[Effect]) -> bool:
     """Whether what was said along with a claim of success takes it back."""
     if claim.source == "tool_result":
         admitted = (item for item in case.claims if item.source != "tool_result")
-        return any(item.status == "failure" for item in admitted)
+        ended = all(effect.held is not False or case.plainly_failed(effect) for effect in meant)
+        return ended and any(item.status == "failure" for item in admitted)
     if claim.subject is not None:
         return False
     return any(item.status == "failure" and same_statement(item, claim) for item in case.claims)

@@ -16,7 +16,7 @@ from processors.model.evidence import Contradiction, Evidence
 from processors.model.step import Step
 from processors.model.trace import AgentTrace, TraceWarning
 from processors.verify.case import Case
-from processors.verify.effects import NO_DUPLICATE, same_target
+from processors.verify.effects import NO_DUPLICATE
 from processors.verify.pairing import argument_key
 from processors.verify.subjects import is_control, is_reading, registered, same_tool
 
@@ -185,15 +185,8 @@ def _owned_up(case: Case, subject: str | None, step: Step) -> bool:
     """
     if not case.claimed(subject, "failure"):
         return False
-    if any(effect.proved and effect.held is None for effect in case.effects):
-        return False
     own = [effect for effect in case.effects if step.step_id in effect.step_ids]
-    return not any(
-        other.held and (other is effect or same_target(effect, other))
-        for effect in own
-        for other in case.effects
-        if other.subject == effect.subject
-    )
+    return all(case.plainly_failed(effect) for effect in own)
 
 
 def _is_error(item: Evidence) -> bool:

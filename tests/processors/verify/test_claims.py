@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from processors.model.names import CLAIM_STATUS, CLAIM_SUBJECT, CLAIM_TEXT
 from processors.model.step import Step, Tool
 from processors.model.trace import AgentTrace
-from processors.verify import phrases
+from processors.verify import grammar, phrases
+from processors.verify.certainty import OF_RULE
 from processors.verify.claims import claims
 
 TOOLS = {
@@ -207,10 +208,20 @@ def test_sentences_stand_for_themselves(sentences):
     assert set(apart) <= set(together)
 
 
+SPEC = Path(__file__).parents[3] / "docs/specs"
+
+
 def test_every_rule_is_documented_and_every_documented_rule_exists():
-    text = (Path(__file__).parents[3] / "docs/specs/claims.md").read_text()
-    documented = set(re.findall(r"^\| ([FSA]\d) \|", text, re.MULTILINE))
-    assert documented == {phrase.id for phrase in phrases.PHRASES} | {"F0", "S0", "A1"}
+    text = (SPEC / "claims.md").read_text()
+    documented = set(re.findall(r"^\| ([A-Z]\d) \|", text, re.MULTILINE))
+    spoken = {phrase.id for phrase in phrases.PHRASES} | {rule.id for rule in grammar.RULES}
+    assert documented == spoken | {"F0", "S0", "A1", "A2", "T1", "T2", "L1"} == {*OF_RULE}
+
+
+def test_the_confidence_of_each_rule_is_the_documented_one():
+    text = (SPEC / "claims.md").read_text()
+    rows = re.findall(r"^\| ((?:[A-Z]\d ?)+) \| (\d\.\d+) \|$", text, re.MULTILINE)
+    assert {rule: float(value) for rules, value in rows for rule in rules.split()} == OF_RULE
 
 
 PIECES = (
