@@ -216,4 +216,4 @@ def test_every_page_keeps_what_the_document_says(served):
 @pytest.mark.requirement("CTL-01")
 def test_many_random_requests_and_sequences_of_them_find_no_fault(served):
     """Ids are drawn, or taken from what was answered before."""
-    assert schemathesis(served, "--max-examples", "40") > 3000
+    assert schemathesis(served, "--max-examples", "40") > 2000
