@@ -31,7 +31,8 @@ _LET_GO = (
     " FROM unnest($1::bigint[]) AS n (open_id)"
 )
 _FOUND = (
-    "SELECT open_id, project, key, version, touched_ns, lost, items, bytes FROM open_trace"
+    "SELECT open_id, project, key, version, touched_ns, lost, items, bytes, sealed_bytes"
+    " FROM open_trace"
     " WHERE open_id = ANY ($1::bigint[]) AND version > published_version"
     " AND (touched_ns <= $2 OR dirty_ns <= $3 OR touched_ns > $4) ORDER BY touched_ns, open_id"
 )

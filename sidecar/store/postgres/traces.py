@@ -72,10 +72,14 @@ _WHICH = (
 # The day is named by its moment, so that only its table is opened and locked.
 _CONTENT = "SELECT content FROM trace_content WHERE published_ns = $1 AND row_id = $2"
 _PARTS = (
-    "SELECT part.kind, run_key.key, sealed, items, bytes FROM part"
-    " LEFT JOIN run_key ON run_key.project = $1 AND run_key.key = part.key"
-    " AND run_key.open_id = part.open_id WHERE part.open_id = $2 ORDER BY part_id"
+    "SELECT part.open_id, part.kind, run_key.key, sealed, items, bytes"
+    " FROM unnest($1::bigint[], $2::text[]) AS n (open_id, project)"
+    " JOIN part ON part.open_id = n.open_id"
+    " LEFT JOIN run_key ON run_key.project = n.project AND run_key.key = part.key"
+    " AND run_key.open_id = part.open_id ORDER BY part_id"
 )
+# What is due is read ahead in one go, as long as it is little: a trace a time would mostly wait.
+_AHEAD_BYTES = 8 * 1024**2
 _BASES = (
     "SELECT DISTINCT open_id, base_trace_id, base_revision FROM run_key"
     " WHERE open_id = ANY ($1::bigint[]) AND base_revision IS NOT NULL ORDER BY base_trace_id"
@@ -215,6 +219,7 @@ class PostgresOpenTraces(PostgresTraces):
         self._pipeline = source
         self._building = Building(database)
         self._days: set[int] = set()
+        self._ahead: dict[tuple[int, int], list[Record]] = {}
 
     async def take_in(self, intake: Intake) -> None:
         """Store parts and move the cursor in one transaction. Raises CursorMoved."""
@@ -232,6 +237,7 @@ class PostgresOpenTraces(PostgresTraces):
         rows = self._building.due(due)
         if not rows:
             return []
+        self._ahead = self._read_ahead(rows)
         bases: dict[int, list[tuple[str, int]]] = {}
         for open_id, trace_id, revision in self._rows(_BASES, [row[0] for row in rows]):
             bases.setdefault(open_id, []).append((trace_id, revision))
@@ -258,12 +264,30 @@ class PostgresOpenTraces(PostgresTraces):
         found: list[tuple[PartKind, bytes]] = []
         room, room_bytes = self._bounds.trace_items_max, self._bounds.trace_bytes_max
         # A part of another trace has no key here: it does not open.
-        for kind, key, sealed, items, size in self._rows(_PARTS, opened.project, opened.open_id):
+        rows = self._ahead.pop((opened.open_id, opened.version), None)
+        if rows is None:
+            rows = self._rows(_PARTS, [opened.open_id], [opened.project])
+        for _, kind, key, sealed, items, size in rows:
             room, room_bytes = room - items, room_bytes - size
             if found and kind == "telemetry" and min(room, room_bytes) < 0:
                 continue
             binding = _binding(opened.project, key or "", kind)
             found.append((kind, self._decompress(open_sealed(sealed, binding))))
+        return found
+
+    def _read_ahead(self, due: Sequence[Record]) -> dict[tuple[int, int], list[Record]]:
+        """The parts of the first of what is due, by open trace and version."""
+        size, some = 0, []
+        for row in due:
+            size += row["sealed_bytes"]
+            if size > _AHEAD_BYTES:
+                break
+            some.append(row)
+        found: dict[tuple[int, int], list[Record]] = {}
+        if some:
+            versions = {row["open_id"]: row["version"] for row in some}
+            for part in self._rows(_PARTS, [*versions], [row["project"] for row in some]):
+                found.setdefault((part[0], versions[part[0]]), []).append(part)
         return found
 
     async def publish(self, publications: Sequence[Publication]) -> int:
