@@ -12,8 +12,9 @@ from sidecar.store.envelope import Sealer
 from sidecar.store.location import read_location
 from sidecar.store.postgres import outbox as postgres_outbox
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.published import PostgresPublished
-from sidecar.store.postgres.traces import PostgresOpenTraces, PostgresTraces
+from sidecar.store.postgres.traces import PostgresTraces
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.sqlite import outbox as sqlite_outbox
 from sidecar.store.sqlite.connection import open_database

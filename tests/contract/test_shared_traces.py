@@ -13,9 +13,9 @@ from processors.model.trace import AgentTrace
 from sidecar.store.location import read_location
 from sidecar.store.outbox import Lane, Outgoing
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.outbox import PostgresOutbox
 from sidecar.store.postgres.published import PostgresPublished
-from sidecar.store.postgres.traces import PostgresOpenTraces
 from sidecar.store.traces import (
     Bounds,
     CursorMove,

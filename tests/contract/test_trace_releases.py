@@ -23,9 +23,9 @@ from sidecar.store.location import read_location
 from sidecar.store.outbox import Advance, Lane, Outgoing, Tally
 from sidecar.store.postgres.connection import Database
 from sidecar.store.postgres.migrations import applied, migrate, migrations
+from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.outbox import PostgresExportProgress, PostgresOutbox, prepare_outbox
 from sidecar.store.postgres.published import PostgresPublished
-from sidecar.store.postgres.traces import PostgresOpenTraces
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.traces import (
     CursorMove,

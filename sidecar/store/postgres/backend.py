@@ -19,9 +19,10 @@ from sidecar.store.postgres.keys import PostgresKeys
 from sidecar.store.postgres.ledger import PostgresLedger
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.migrations import Kind, applied, migrate, migrations
+from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.outbox import PostgresExportProgress, PostgresOutbox, prepare_outbox
 from sidecar.store.postgres.published import PostgresPublished
-from sidecar.store.postgres.traces import PostgresOpenTraces, PostgresTraces
+from sidecar.store.postgres.traces import PostgresTraces
 from sidecar.store.postgres.upkeep import dump, state
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.traces import Bounds
