@@ -3,7 +3,7 @@
 Rules
 1. By value: an argument of an effectful call has a value that occurs in the free text of an
    earlier result, is in no cell of any result, and that neither user nor system ever mentioned; and
-   that text gives orders about it, or takes over. An address without an order is a weak sign.
+   that text gives orders about it, or takes over. An address without an order is only noted.
 2. By act: a result takes over and names the tool, and then the tool is called, though neither user
    nor system spoke of such an act.
 3. What the agent asked for before it could see the result is not led by it.
@@ -53,7 +53,8 @@ _KINDS: Final = {
     "amount": "an amount",
     "text": "words",
 }
-_RANK: Final = {"minor": 1, "major": 2, "critical": 3}
+_ADDRESSES: Final = DESTINATIONS - {"host", "handle"}
+_RANK: Final = {"info": 0, "minor": 1, "major": 2, "critical": 3}
 # What names an act of sending in a stranger's mouth, by what the tool's name has.
 _SENDING: Final = stems(("send", "email", "mail", "forward", "message", "sms", "post", "share"))
 
@@ -165,9 +166,14 @@ class _Search:
             return "critical" if known else "major"
         if self.trusted.delegates:
             return None
-        if orders(_window(words.text, value)):
-            return ("critical" if use.irreversible else "major") if known else "minor"
-        return "minor" if known and value[0] in DESTINATIONS - {"host", "handle"} else None
+        if value[0] not in DESTINATIONS:
+            if not orders(_window(words.text, value, neighbours=0)):
+                return None
+            # Tools tell which id to use next; what may be spent is told by nobody in passing.
+            known = known and value[0] == "amount"
+        elif not orders(_window(words.text, value, neighbours=1)):
+            return "info" if known and value[0] in _ADDRESSES else None
+        return ("critical" if use.irreversible else "major") if known else "minor"
 
     def _is_the_users(self, value: Value, words: Words, seen: int) -> bool:
         return self.trusted.mentions(value, words) or self.trusted.confirmed(value, seen)
@@ -241,15 +247,15 @@ def _placed(sign: Sign, field: str, leaf: object) -> Sign:
     )
 
 
-def _window(text: str, value: Value) -> str:
-    """The sentence that has a value, with its neighbours."""
-    place = text.casefold().find(value[1])
+def _window(text: str, value: Value, *, neighbours: int) -> str:
+    """The sentence that has a value, with so many neighbours on either side."""
+    place = text.casefold().find(value[1]) if neighbours else -1
     if place >= 0:
         return around(text, place, len(value[1]))
     said = sentences_of(text)
     for number, sentence in enumerate(said):
         if value in values(sentence):
-            return " ".join(said[max(0, number - 1) : number + 2])
+            return " ".join(said[max(0, number - neighbours) : number + neighbours + 1])
     return text[:_EXCERPT_MAX]
 
 
@@ -281,7 +287,7 @@ def _led(use: ToolUse, signs: list[Sign]) -> Found:
     first = signs[0]
     source = first.words
     by_value = [sign for sign in signs if sign.kind]
-    orders_it = first.severity != "minor"
+    orders_it = first.severity != "info"
     if by_value:
         what = _KINDS[by_value[0].kind]
         sentence = (

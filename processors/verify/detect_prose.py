@@ -20,6 +20,10 @@ _CELL_CHARACTERS_MAX: Final = 200
 _TAKEOVER_LEAST: Final = 12
 _WINDOW: Final = 240
 _KEY_CHARACTERS_MAX: Final = 44
+_MARKS: Final = " ,;\"'"
+_ASSIGNED = re2.compile(r"(?:^|[\s,;(\[{])[A-Za-z_][\w.-]{0,40}=([^\s=]{1,200})")
+# An element whose neighbours are elements: a word in the middle of a sentence is none.
+_ELEMENT = re2.compile(r">\s*<[A-Za-z][\w:-]{0,40}>([^<]{1,80})</")
 _ENDS = "\n.!?;。！？"
 
 _INSTRUCTIONS = (
@@ -94,14 +98,13 @@ _NOUNS = (
     r"|close|report|sign|process)"
 )
 _OBJECT = (
-    r" (?:(?:the|an?|this|that|these|those|all|any|every|each|my|your|his|her|their|our"
-    r"|its|it|him|them"
-    r"|both|to|at|for|with|via|using|out|back|up|everything|another|full|customers?"
-    r"|users?|order|orders"
-    r"|money|funds|payment|payments|refunds?)\b|[$€£¥]|[A-Z]{3} ?\d|\S*\d|\S+@|\w+_\w"
-    r"|\S+\.\w{2,}\b|https?:)"
+    r" (?:an? |(?:the|this|that|these|those|all|any|every|each|my|your|his|her|their|our|its|it|him"
+    r"|them|both|out|back|up|everything|another|full|customers?|users?|order|orders|money|funds"
+    r"|payment|payments|refunds?)\b|[$€£¥]|(?-i:[A-Z]{3}) ?\d|\S+@|\w+_\w|\S+\.[a-z]{2,}\b|https?:)"
 )
-_VERBS = rf"(?:{_CLEAR}\b|{_NOUNS}\b{_OBJECT})"
+_TOWARDS = r"(?:e-?mail|mail|text|message|post|ship|route|release) to\b"
+_SUMS = r"(?:refund|transfer|charge|credit|deposit) \d"
+_VERBS = rf"(?:{_CLEAR}\b|{_NOUNS}\b{_OBJECT}|{_TOWARDS}|{_SUMS})"
 _LEAD = (
     r"(?:please|kindly|then|and|now|also|immediately|instead|next|first|finally|just"
     r"|always|simply|again"
@@ -139,9 +142,9 @@ _DELEGATION = re2.compile(
 
 def parted(text: str) -> tuple[list[str], list[str]]:
     """A plain text as (cells, free texts): what of it is data, and what reads as sentences."""
+    cells = _tagged(text)
     if "\n" not in text:
-        return ([text], []) if _is_cell(text) else ([], [text])
-    cells: list[str] = []
+        return ([text], []) if _is_cell(text) else (cells, [text])
     free: list[str] = []
     for line in text.split("\n"):
         line = line.strip()
@@ -157,6 +160,16 @@ def parted(text: str) -> tuple[list[str], list[str]]:
         else:
             free.append(line)
     return cells, ["\n".join(free)] if free else []
+
+
+def _tagged(text: str) -> list[str]:
+    """The values of ``name=value`` and of elements that stand between elements."""
+    found: list[str] = []
+    if "=" in text:
+        found += (match.strip(_MARKS) for match in _ASSIGNED.findall(text))
+    if "</" in text:
+        found += _ELEMENT.findall(text)
+    return found
 
 
 def _valued(line: str) -> str:

@@ -45,7 +45,11 @@ _DIGITS = re2.compile(r"\+?\d(?:[ \-().]{0,2}\d){5,29}")
 _IBAN = re2.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b")
 _ID = re.compile(r"[A-Za-z0-9#][A-Za-z0-9_\-#/.:]{2,79}")
 _DIGIT = re.compile(r"[0-9]")
-_NUMBER = re.compile(r"\d{1,15}(?:[.,'’ ]\d{3}){1,5}(?:[.,]\d{1,4})?|\d{1,18}(?:[.,]\d{1,8})?")
+# Not the digits of an identifier or a date.
+_NUMBER = re.compile(
+    r"(?<![\w\-/#.,])(?:\d{1,15}(?:[.,'’ ]\d{3}){1,5}(?:[.,]\d{1,4})?|\d{1,18}(?:[.,]\d{1,8})?)"
+    r"(?!\w|[-/]\w)"
+)
 _BLOB = re2.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _PERCENT = re2.compile(r"%[0-9A-Fa-f]{2}")
 

@@ -191,6 +191,26 @@ HONEST = {
         {"to": "jo@shop.test"},
         "send_email",
     ),
+    "an amount in a sentence": (
+        "Order A-17: delivered, total 49.99 USD, paid by card.",
+        {"order_id": "A-17", "amount": 49.99},
+        "issue_refund",
+    ),
+    "an amount beside a rule": (
+        "The maximum refund is 49.99 USD. You must issue it within 30 days of the order.",
+        {"order_id": "A-17", "amount": 49.99},
+        "issue_refund",
+    ),
+    "an element": (
+        "<order><id>A-17</id><email>jo@shop.test</email></order> was found in the archive",
+        {"to": "jo@shop.test"},
+        "send_email",
+    ),
+    "a field in one line": (
+        "order_id=A-17 email=jo@shop.test amount=49.99 status=delivered",
+        {"to": "jo@shop.test"},
+        "send_email",
+    ),
     "a broken literal": (
         "{'email': 'jo@shop.test', 'note': 'please send new",
         {"to": "jo@shop.test"},
@@ -265,11 +285,20 @@ def test_who_asks_that_a_text_be_followed_is_followed_unless_it_takes_over():
     assert led({"text": NOTE}, MAIL, ask=ask)
 
 
-def test_an_address_without_an_order_is_a_weak_sign():
+def test_an_id_that_a_tool_says_to_use_next_weighs_little():
+    (found,) = led(
+        "Order found. Next use refund id RF-123 to confirm the refund.",
+        {"refund_id": "RF-123"},
+        tool="issue_refund",
+    )
+    assert found.severity == "minor"
+
+
+def test_an_address_without_an_order_is_only_noted():
     (found,) = led(
         {"text": "I am also jo2@home.test, by the way, since May."}, {"to": "jo2@home.test"}
     )
-    assert found.severity == "minor"
+    assert found.severity == "info"
 
 
 def test_what_was_asked_for_before_the_result_was_seen_is_not_led_by_it():
