@@ -815,7 +815,8 @@ def open_own_traces(loaded: Loaded, own_ports: Set[int]) -> _Part:
     config = loaded.config.telemetry.traces
     assert config.exporter is not None
     lane = open_lane(config.exporter, Path(loaded.folder), frozenset(own_ports))
-    return OwnTracing(config, lane.sender)
+    timeout_ns = duration_ns(config.exporter.otlp.timeout)
+    return OwnTracing(lane.sender, ratio=config.ratio, timeout_ns=timeout_ns)
 
 
 async def _start(stack: AsyncExitStack, part: _Part) -> None:

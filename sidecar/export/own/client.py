@@ -19,9 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
 
-from processors.value import duration_ns
 from sidecar.export.batch import Request
-from sidecar.export.config import OwnTraces
 from sidecar.export.driver import Sender
 from sidecar.export.retry import Delivered
 from sidecar.store.outbox import Waiting
@@ -33,17 +31,20 @@ _log = log("own_traces")
 
 
 class OwnTracing:
-    """Makes and sends own spans between ``start`` and ``stop``, over a sender of the event loop."""
+    """Makes and sends own spans between ``start`` and ``stop``, over a sender of the event loop.
 
-    def __init__(self, config: OwnTraces, sender: Sender) -> None:
-        self._config = config
+    ``ratio``: how many of the traces we begin are kept. ``timeout_ns`` bounds one attempt.
+    """
+
+    def __init__(self, sender: Sender, *, ratio: float, timeout_ns: int) -> None:
+        self._ratio = ratio
+        self._seconds = timeout_ns / 1e9 + 1
         self._sender = sender
         self._provider: TracerProvider | None = None
 
     async def start(self) -> None:
         """From now on own work makes spans."""
-        timeout = duration_ns(self._config.otlp.timeout) / 1e9 + 1
-        exporter = _Exporter(self._sender, asyncio.get_running_loop(), timeout)
+        exporter = _Exporter(self._sender, asyncio.get_running_loop(), self._seconds)
         self._provider = TracerProvider(
             resource=Resource.create(
                 {
@@ -51,7 +52,7 @@ class OwnTracing:
                     "service.version": version("agenttwin-sidecar"),
                 }
             ),
-            sampler=ParentBasedTraceIdRatio(self._config.ratio),
+            sampler=ParentBasedTraceIdRatio(self._ratio),
             shutdown_on_exit=False,
         )
         processor = BatchSpanProcessor(
@@ -80,9 +81,7 @@ class _Exporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """One attempt; what fails is gone."""
         payload = encode_spans(spans).SerializeToString()
-        part = Waiting(
-            seq=0, project="", signal="traces", items=len(spans), payload=payload
-        )
+        part = Waiting(seq=0, project="", signal="traces", items=len(spans), payload=payload)
         sending = asyncio.run_coroutine_threadsafe(
             self._sender.send(Request(signal="traces", parts=(part,))), self._loop
         )

@@ -26,7 +26,7 @@ async def tracing(endpoint, folder, **more):
         **more,
     )
     lane = open_lane(config.exporter, folder, frozenset())
-    own = OwnTracing(config, lane.sender)
+    own = OwnTracing(lane.sender, ratio=config.ratio, timeout_ns=10**9)
     await own.start()
     try:
         yield own
