@@ -129,11 +129,13 @@ def holds(text, value):
 
 
 def _has(text, key, leaf):
+    if leaf in ("true", "false") and leaf not in text:
+        leaf = leaf.title()  # a Python literal
     if not key or leaf not in text:
         return leaf in text
     pattern = (
         rf'{re.escape(key)}["\']\s*[:,]\s*(?:"value":\s*)?(?:{{\s*"\w+Value":\s*)?["\']?'
-        rf"{re.escape(leaf)}(?![\w.])"
+        rf"(?i:{re.escape(leaf)})(?![\w.])"
     )
     # A pattern that begins with plain letters is found several times as fast as one with \b.
     return any(
