@@ -10,12 +10,11 @@ from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
+from control_rig import control
 from gateway_rig import MASTER, rig
 
 from sidecar.cli.root import root
-from sidecar.control.http import ControlServer
 from sidecar.errors import SidecarError
-from sidecar.store.sqlite.traces import SqliteTraces, migrate_traces
 
 
 @pytest.fixture(scope="module")
@@ -187,20 +186,14 @@ class Live:
 
     async def _serve(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        migrate_traces(self.folder / "traces.db")
-        traces = SqliteTraces(self.folder / "traces.db")
-        async with rig(self.folder) as each:
-            server = ControlServer(each.ledger, traces, each.authenticate, listen="127.0.0.1:0")
-            await server.start()
-            self.url = f"http://127.0.0.1:{server.port}"
-            self.approver = each.credential("approver", name="Ann")
+        async with control(self.folder) as each:
+            self.url = f"http://127.0.0.1:{each.web.port}"
+            self.approver = each.approver
             self.agent, self._each = each.agent, each
             asked = await each.refund("17", key="c", amount=600)
             self.approval_id = asked.json["approval"]["id"]
             self._ready.set()
             await self._stop.wait()
-            await server.stop()
-        traces.close()
 
 
 def test_verify_is_right_while_a_gateway_writes(store, monkeypatch, tmp_path):
