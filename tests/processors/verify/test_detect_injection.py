@@ -32,6 +32,7 @@ def order(note):
     return {"order_id": "A-17", "status": "delivered", "amount": 49.99, "note": note}
 
 
+@pytest.mark.requirement("SEC-01")
 def test_a_poisoned_note_that_makes_an_agent_mail_is_found_with_both_sides():
     (found,) = led(order(NOTE), MAIL)
     assert found.severity == "critical"

@@ -105,6 +105,7 @@ def test_the_search_finds_every_form():
             assert search.found(b"\0\xffbefore" + form + b"after"), (secret, form)
 
 
+@pytest.mark.requirement("SEC-01")
 @pytest.mark.requirement("RED-02")
 @pytest.mark.parametrize(("capture", "terms", "number"), [("off", "", 1), ("redacted", DIGESTS, 0)])
 def test_no_planted_secret_is_left_anywhere(tmp_path, capture, terms, number):

@@ -43,6 +43,7 @@ def wrapped(v4):
     ]
 
 
+@pytest.mark.requirement("SEC-01")
 @pytest.mark.requirement("GW-06")
 @pytest.mark.parametrize("address", PRIVATE + NEVER)
 @pytest.mark.parametrize("allow", [(), ("0.0.0.0/0", "::/0")])
