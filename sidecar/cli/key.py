@@ -37,7 +37,7 @@ def command() -> None:
 @command.command("create")
 @click.option("--kind", type=click.Choice(list(KEY_KINDS)), help="What it may do.")
 @click.option("--role", type=click.Choice(list(ROLES)), help="Instead of --kind: a person's role.")
-@click.option("--project", default="", help="The tenant everything done with it belongs to.")
+@click.option("--project", help="The tenant everything done with it belongs to.")
 @click.option("--organisation", help="Instead of --project: all projects of an organisation.")
 @click.option("--name", default="", help="Whose it is; keys of one name are one person's.")
 @click.option("--tool", "tools", multiple=True, help="The only tool an agent may call; repeatable.")

@@ -24,7 +24,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     kind: KeyKind | None = None
     role: Role | None = None
-    project: str = ""
+    project: str | None = None
     organisation: str | None = None
     name: str = ""
     tools: tuple[str, ...] = ()
@@ -37,17 +37,17 @@ def key_terms(
     if (wanted.kind is None) == (wanted.role is None):
         raise SidecarError("a key has a kind or a role", where="--kind, --role", do="Name one.")
     kind = wanted.kind or KIND_OF_ROLE[_present(wanted.role)]
-    if bool(wanted.project) == (wanted.organisation is not None):
+    if (wanted.project is None) == (wanted.organisation is None):
         raise SidecarError(
             "a key is of a project or of an organisation",
             where="--project, --organisation",
             do="Name one, e.g. --project default.",
         )
-    if wanted.organisation is None:
+    if wanted.project is not None:
         project_name(wanted.project, where="--project")
-    elif wanted.organisation not in organisations:
+    elif wanted.organisation is None or wanted.organisation not in organisations:
         raise SidecarError(
-            f"there is no organisation {wanted.organisation[:80]!r} in the configuration",
+            f"there is no organisation {(wanted.organisation or '')[:80]!r} in the configuration",
             where="--organisation",
             do="Name one of the key organisations.",
         )
@@ -60,7 +60,7 @@ def key_terms(
     return KeyTerms(
         kind=kind,
         role=wanted.role,
-        project=wanted.project,
+        project=wanted.project or "",
         organisation=wanted.organisation,
         name=wanted.name,
         tools=wanted.tools,
