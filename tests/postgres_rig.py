@@ -102,6 +102,7 @@ class Server:
                     start_new_session=True,
                     **self._as(),
                 )
+            self._guard()
             if self._answers(port):
                 self.port = port
                 return
@@ -112,6 +113,7 @@ class Server:
         """``kill -9`` of the server and every process of it, at once."""
         if self._process is None:
             return
+        self._unguard()
         pids = [self._process.pid, *_children(self._process.pid)]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -123,6 +125,7 @@ class Server:
     def stop(self):
         """Stop for good and remove everything."""
         if self._process is not None:
+            self._unguard()
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
             self._process = None
@@ -168,6 +171,18 @@ class Server:
             return await connection.fetch(statement)
         finally:
             await connection.close()
+
+    def _guard(self):
+        """End the server and its folder with this process, however that ends: its pipe closes."""
+        ends = f"cat >/dev/null; kill -QUIT {self._process.pid}; sleep 1; rm -rf {self._folder}"
+        self._guardian = subprocess.Popen(
+            ["sh", "-c", ends], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def _unguard(self):
+        os.killpg(self._guardian.pid, signal.SIGKILL)
+        self._guardian.wait()
+        self._guardian.stdin.close()
 
     def _signal_all(self, number):
         for pid in [self._process.pid, *_children(self._process.pid)]:
