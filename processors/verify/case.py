@@ -7,24 +7,37 @@ Rules
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
 from processors.model.evidence import Claim
 from processors.model.names import SideEffectClass
+from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.verify.certainty import ACCUSES
 from processors.verify.effects import Effect, same_target
 from processors.verify.subjects import same_tool
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True, dict=True):
     """What is judged: the trace, its claims and effects, and the registry's classes."""
 
     trace: AgentTrace
     claims: tuple[Claim, ...]
     effects: tuple[Effect, ...]
     tools: Mapping[str, SideEffectClass]
+
+    @cached_property
+    def executed(self) -> tuple[Step, ...]:
+        """The tool calls that the agent's own telemetry says were executed."""
+        return tuple(
+            step
+            for step in self.trace.steps
+            if step.kind == "tool_call"
+            and step.status not in ("requested_only", "denied", "deferred")
+            and any(source.kind != "receipt" for source in step.sources)
+        )
 
     def of(self, subject: str | None) -> list[Effect]:
         """The effects of a claim's subject; of the run as a whole all but reads."""

@@ -34,14 +34,15 @@ def claims(
     ``tools`` are the registry's names and classes; a claim may name a tool that was never called.
     """
     heard = [claim for claim in trace.claims if claim.source == "llm"]
-    silent = not trace.final_output and not heard
-    if silent and not any(declares(step) or tells(step) for step in trace.steps):
+    declaring = [step for step in trace.steps if step.attributes and declares(step)]
+    telling = [step for step in trace.steps if step.tool is not None and tells(step)]
+    if not (trace.final_output or heard or declaring or telling):
         return ()
     known = nameables(trace, tools or {})
     unique: dict[tuple[object, ...], Claim] = {}
     for claim in (
-        *declared(trace.steps, known),
-        *told(trace.steps, known),
+        *declared(declaring, known),
+        *told(telling, known),
         *spoken(trace.final_output, known),
         *heard,
     ):

@@ -29,19 +29,26 @@ _EVIDENCE_MAX = 64
 def contradictions(case: Case) -> tuple[Contradiction, ...]:
     """Every contradiction, each once with all that was said of it, claims first."""
     found: dict[tuple[str, str, str | None], Contradiction] = {}
-    for item in (
-        *_claimed_success(case),
-        *mismatches(case),
-        *_claimed_failure(case),
-        *duplicates(case),
-        *unreceipted(case),
-        *unreported(case),
-        *receipt_errors(case),
-    ):
+    for item in (*_against_evidence(case), *unreceipted(case), *_against_receipts(case)):
         key = (item.code, item.detail, item.step_id)
         known = found.get(key)
         found[key] = item if known is None else _both(known, item)
     return tuple(found.values())
+
+
+def _against_evidence(case: Case) -> Iterator[Contradiction]:
+    """What is claimed, and what happened twice: without evidence nothing stands against it."""
+    if case.trace.evidence:
+        yield from _claimed_success(case)
+        yield from mismatches(case)
+        yield from _claimed_failure(case)
+        yield from duplicates(case)
+
+
+def _against_receipts(case: Case) -> Iterator[Contradiction]:
+    if case.trace.evidence:
+        yield from unreported(case)
+        yield from receipt_errors(case)
 
 
 def _both(one: Contradiction, other: Contradiction) -> Contradiction:

@@ -40,6 +40,8 @@ def declares(step: Step) -> bool:
         return False
     if CLAIM_SUBJECT in attributes or CLAIM_STATUS in attributes:
         return True
+    if CLAIM_EVENT_PREFIX not in "\0".join(attributes):  # most steps declare nothing
+        return False
     return any(key.startswith(CLAIM_EVENT_PREFIX) for key in attributes)
 
 

@@ -29,15 +29,19 @@ _BAD_WORDS = (
 
 def warnings(case: Case) -> tuple[TraceWarning, ...]:
     """What spans alone cannot prove: an effect that may have happened twice."""
-    seen: dict[tuple[str, str], int] = {}
+    acts: list[tuple[str, Step]] = []
     receipted = {item.step_id for item in case.trace.evidence if item.source == "receipt"}
-    for step in _executed(case.trace):
+    for step in case.executed:
         name = registered(step.tool.name, case.tools) if step.tool and step.tool.name else None
         name = name or (step.tool.name if step.tool else None) or step.name
         class_ = case.tools.get(name)
-        harmless = is_reading(name) or is_control(name)
-        if class_ == "read" or (class_ is None and harmless) or step.step_id in receipted:
-            continue
+        harmless = class_ is None and (is_reading(name) or is_control(name))
+        if not harmless and class_ != "read" and step.step_id not in receipted:
+            acts.append((name, step))
+    if len({name for name, _ in acts}) == len(acts):
+        return ()
+    seen: dict[tuple[str, str], int] = {}
+    for name, step in acts:
         key = argument_key(step.tool.arguments) if step.tool else None
         if key is not None:
             seen[(name, key)] = seen.get((name, key), 0) + 1
@@ -74,11 +78,14 @@ def duplicates(case: Case) -> Iterator[Contradiction]:
 
 def unreceipted(case: Case) -> Iterator[Contradiction]:
     """Governed tools that ran without the gateway's having seen them."""
-    covered = _covered(case.trace)
-    for step in _executed(case.trace):
+    covered: set[str] | None = None
+    for step in case.executed:
         name = registered(step.tool.name, case.tools) if step.tool and step.tool.name else None
         governed = name is not None and case.tools[name] in ("write", "irreversible")
-        if governed and step.status in ("ok", "unset") and step.step_id not in covered:
+        if not governed or step.status not in ("ok", "unset"):
+            continue
+        covered = _covered(case.trace) if covered is None else covered
+        if step.step_id not in covered:
             yield Contradiction(
                 code="span_without_receipt",
                 detail=f"{name}: a span says that it ran, but it did not go through the gateway",
@@ -89,8 +96,10 @@ def unreceipted(case: Case) -> Iterator[Contradiction]:
 
 def _covered(trace: AgentTrace) -> set[str]:
     """Steps with a receipt, and those that wrap or are wrapped by one of the same tool."""
-    steps = {step.step_id: step for step in trace.steps}
     covered = {item.step_id for item in trace.evidence if item.source == "receipt"}
+    if not covered:
+        return set()
+    steps = {step.step_id: step for step in trace.steps}
     found = {step_id for step_id in covered if step_id is not None}
     for step in trace.steps:
         if step.kind != "tool_call":
@@ -161,7 +170,7 @@ def receipt_errors(case: Case) -> Iterator[Contradiction]:
     for item in case.trace.evidence:
         if item.source == "receipt" and item.step_id is not None:
             receipts.setdefault(item.step_id, []).append(item)
-    for step in _executed(case.trace):
+    for step in case.executed if receipts else ():
         of_step = receipts.get(step.step_id, [])
         failed = [item for item in of_step if _is_error(item)]
         if step.status != "ok" or not failed or len(failed) < len(of_step):
@@ -203,12 +212,3 @@ def _admits(step: Step) -> bool:
     """Whether the result that the span shows tells of the failure itself."""
     result = step.tool.result if step.tool is not None else None
     return result is not None and any(word in str(result).lower() for word in _BAD_WORDS)
-
-
-def _executed(trace: AgentTrace) -> Iterator[Step]:
-    """The tool calls that the agent's own telemetry says were executed."""
-    for step in trace.steps:
-        if step.kind != "tool_call" or step.status in ("requested_only", "denied", "deferred"):
-            continue
-        if any(source.kind != "receipt" for source in step.sources):
-            yield step

@@ -11,8 +11,8 @@ Rules
 6. What an emitter says is no evidence of an effect, and neither is a check for duplicates.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -65,10 +65,12 @@ def effects(
     trace: AgentTrace, tools: Mapping[str, SideEffectClass], now_ns: int
 ) -> tuple[Effect, ...]:
     """The effects of a run in order of first attempt."""
+    calls = [step for step in trace.steps if step.kind == "tool_call"]
+    if not calls and not trace.evidence:
+        return ()
     gathering = _Gathering(trace, tools, now_ns)
-    for step in trace.steps:
-        if step.kind == "tool_call":
-            gathering.add_step(step)
+    for step in calls:
+        gathering.add_step(step)
     gathering.add_unplaced()
     return tuple(
         _effect(group)
@@ -88,32 +90,42 @@ class _Gathering:
         self._names: dict[str, str] = {}
         self._met: dict[str, tuple[int, str]] = {}  # by spelling: the first name that has it
         self._met_whole: dict[str, tuple[int, str]] = {}
-        ends = {step.step_id: step.end_ns for step in trace.steps}
-        self._receipts: dict[str, list[Evidence]] = defaultdict(list)
-        self._states: dict[str, list[Evidence]] = defaultdict(list)
+        self._receipts: dict[str, list[Evidence]] = {}
+        self._states: dict[str, list[Evidence]] = {}
         self._unplaced: list[Evidence] = []
-        self._delegating = _delegating(trace.steps)
+        self._steps = trace.steps
+        # Without evidence a read is no effect whatever its arguments are, which most calls are.
+        self._reads_matter = bool(trace.evidence)
+        ends = {step.step_id: step.end_ns for step in trace.steps} if trace.evidence else {}
         for item in trace.evidence:
             if item.source == "emitter" or item.name == NO_DUPLICATE:
                 continue
             if item.step_id not in ends:
                 self._unplaced.append(_sound(item, 0, now_ns))
             elif item.source == "receipt":
-                self._receipts[item.step_id or ""].append(item)
+                self._receipts.setdefault(item.step_id or "", []).append(item)
             else:
                 sound = _sound(item, ends[item.step_id or ""], now_ns)
-                self._states[item.step_id or ""].append(sound)
+                self._states.setdefault(item.step_id or "", []).append(sound)
+
+    @cached_property
+    def _delegating(self) -> set[str]:
+        return _delegating(self._steps)
 
     def add_step(self, step: Step) -> None:
         """A tool call and the evidence of it; one that was never attempted only with evidence."""
-        receipts, states = self._receipts[step.step_id], self._states[step.step_id]
+        receipts = self._receipts.get(step.step_id, ())
+        states = self._states.get(step.step_id, ())
         groups = [self._of_receipt(item, step) for item in receipts if item.subject]
         if receipts and not groups:  # a request refused before it was any tool's: no effect
             return
         if not receipts:
             if step.status in _NOT_ATTEMPTED and not states:
                 return
-            groups = [self._of_step(step)]
+            own = self._of_step(step)
+            if own is None:
+                return
+            groups = [own]
         real = [group for group in groups if group.class_ != "read"] or groups
         for group in real:
             group.states.update((item.evidence_id, item) for item in states)
@@ -145,15 +157,18 @@ class _Gathering:
             group.step_ids[step.step_id] = None
         return group
 
-    def _of_step(self, step: Step) -> _Group:
+    def _of_step(self, step: Step) -> _Group | None:
         tool = step.tool
         subject = self._name((tool.name if tool is not None else None) or step.name)
+        class_ = self._class(subject)
+        harmless = subject is not None and (is_reading(subject) or is_control(subject))
+        if not self._reads_matter and (class_ == "read" or (class_ is None and harmless)):
+            return None
         arguments = tool.arguments if tool is not None else None
         group = self._group(subject, argument_key(arguments) or step.step_id)
         if not group.step_ids:
-            harmless = subject is not None and (is_reading(subject) or is_control(subject))
-            harmless = harmless or step.step_id in self._delegating
-            group.class_ = self._class(subject) or ("read" if harmless else None)
+            harmless = harmless or (class_ is None and step.step_id in self._delegating)
+            group.class_ = class_ or ("read" if harmless else None)
             group.arguments = arguments
         group.step_ids[step.step_id] = None
         return group
@@ -187,6 +202,9 @@ class _Gathering:
 
 def _delegating(steps: Sequence[Step]) -> set[str]:
     """The tool calls that have an agent or another tool call below them."""
+    called = {step.step_id for step in steps if step.kind == "tool_call"}
+    if called.isdisjoint([step.parent_step_id for step in steps]):
+        return set()
     parents = {step.step_id: step for step in steps}
     found: set[str] = set()
     for step in steps:

@@ -49,6 +49,7 @@ _WHOLE_OBJECTS: Final = stems(
 
 
 _NAME_MAX: Final = 80
+_TOGETHER_MAX: Final = 64
 # A tool may be named in German or Spanish; what is an English word as well stays one.
 _TRANSLATED: Final = {
     word: english
@@ -86,7 +87,19 @@ def nameables(trace: AgentTrace, tools: Mapping[str, SideEffectClass]) -> tuple[
         if item.subject:
             names[registered(item.subject, tools) or item.subject] = None
     names.update(dict.fromkeys(tools))
-    return tuple(_remembered(name, tools.get(name)) for name in names)
+    found = tuple((name, tools.get(name)) for name in names)
+    few = len(found) <= _TOGETHER_MAX and max(map(len, names), default=0) <= _NAME_MAX
+    return _together(found) if few else _made(found)
+
+
+def _made(names: tuple[tuple[str, SideEffectClass | None], ...]) -> tuple[Nameable, ...]:
+    return tuple(_remembered(name, class_) for name, class_ in names)
+
+
+@lru_cache(256)
+def _together(names: tuple[tuple[str, SideEffectClass | None], ...]) -> tuple[Nameable, ...]:
+    """The tools of one kind of run, made once: an agent's runs have the same tools."""
+    return _made(names)
 
 
 def _remembered(name: str, class_: SideEffectClass | None) -> Nameable:

@@ -34,7 +34,9 @@ def judge(trace: AgentTrace, *, tools: Mapping[str, SideEffectClass], now_ns: in
 
     ``tools`` are the gateway's registry: name to class. Evidence dated after ``now_ns`` is unknown.
     """
-    ordered = replace(trace, evidence=tuple(sorted(trace.evidence, key=_in_time)))
+    ordered = trace
+    if len(trace.evidence) > 1:
+        ordered = replace(trace, evidence=tuple(sorted(trace.evidence, key=_in_time)))
     case = Case(
         trace=ordered,
         claims=claims(trace, tools),
@@ -61,9 +63,10 @@ def conclude(case: Case) -> OutcomeStatus:
         return "indeterminate"
     if any(_stands_failed(case, effect) for effect in case.effects):
         return "verified_failure"
-    unproved = any(not effect.proved for effect in case.effects) or _claimed_without_effect(case)
+    if not case.effects or any(not effect.proved for effect in case.effects):
+        return "unverified"
     denied = any(case.denied(effect) for effect in case.effects)
-    if not case.effects or unproved or denied or _lowered(case.trace):
+    if denied or _claimed_without_effect(case) or _lowered(case.trace):
         return "unverified"
     return "verified_success"
 
@@ -92,14 +95,17 @@ def _stands_failed(case: Case, effect: Effect) -> bool:
 def _lowered(trace: AgentTrace) -> bool:
     if any(item.source == "emitter" and item.held is False for item in trace.evidence):
         return True
-    known = {step.step_id for step in trace.steps}
-    tops = [
-        step for step in trace.steps if step.kind == "agent" and step.parent_step_id not in known
+    ended = [
+        step.parent_step_id
+        for step in trace.steps
+        if step.kind == "agent" and step.status in ("error", "cancelled")
     ]
-    return any(step.status in ("error", "cancelled") for step in tops)
+    return bool(ended) and not {step.step_id for step in trace.steps}.issuperset(ended)
 
 
 def _warned(
     present: Sequence[TraceWarning], new: Sequence[TraceWarning]
 ) -> tuple[TraceWarning, ...]:
+    if not new:
+        return tuple(present)
     return (*present, *(item for item in new if item not in present))

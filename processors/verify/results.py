@@ -37,15 +37,19 @@ _OBJECTS_MAX: Final = 8
 
 def told(steps: Iterable[Step], known: Sequence[Nameable]) -> Iterator[Claim]:
     """The claims of tool results, in the steps' order."""
+    of_name: dict[str, Nameable | None] = {}
     for step in steps:
         if not tells(step) or step.tool is None or not step.tool.name:
             continue
-        tool = named_as(step.tool.name, known)
-        result = _object(step.tool.result)
-        if tool is None or tool.reading or is_control(tool.name) or result is None:
+        name = step.tool.name
+        if name not in of_name:
+            of_name[name] = named_as(name, known)
+        tool = of_name[name]
+        if tool is None or tool.reading or is_control(tool.name):
             continue
-        state = _state(result, tool)
-        if state is None:
+        result = _object(step.tool.result)
+        state = _state(result, tool) if result is not None else None
+        if result is None or state is None:
             continue
         rule, status = state
         amount, currency = _money(result)

@@ -9,11 +9,15 @@ Rules
    no act of their own; a sentence with one claim lends it all its identifiers.
 4. A sentence is read in the language of most of its words; one without any telling word is read in
    the answer's.
+5. What an English sentence claims does not hang on which digits are in it, for no tool is told by a
+   digit: short sentences are remembered without theirs, a bounded number of them.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,7 +31,11 @@ from processors.verify.naming import Nameable, Unbound, Words, acting, bind
 from processors.verify.phrases import Phrase
 from processors.verify.subjects import is_past, stem, stems
 
-ANSWER_CHARACTERS_MAX = 20_000
+ANSWER_CHARACTERS_MAX: Final = 20_000
+_SENTENCE_MAX: Final = 300
+_TOPIC_MAX: Final = 300
+_NO_DIGITS: Final = str.maketrans("123456789", "000000000")
+_DIGIT: Final = re.compile(r"\d")
 
 
 class _Context(Struct, frozen=True, kw_only=True):
@@ -37,37 +45,77 @@ class _Context(Struct, frozen=True, kw_only=True):
 
 
 class _Said(Struct, frozen=True, kw_only=True):
-    """What a clause says; ``scope`` is the text that belongs to it."""
+    """What a clause says. ``scope`` is the text that belongs to it; of an English one, ``place``
+    tells it: its first clause, its last, and how much of that."""
 
     subject: str | None
     status: ClaimStatus
     rule: str
     scope: str = ""
+    place: tuple[int, int, int] = (0, 0, 0)
     pointed: bool = False
+
+
+class _Tools:
+    """The tools words may mean, equal only to itself: a short key for what is remembered."""
+
+    __slots__ = ("known",)
+
+    def __init__(self, known: Sequence[Nameable]) -> None:
+        self.known = known
+
+
+_tools = lru_cache(256)(_Tools)
 
 
 def spoken(answer: str | None, known: Sequence[Nameable]) -> Iterator[Claim]:
     """The claims of an answer in order; ids are given by the caller."""
     told = (answer or "")[:ANSWER_CHARACTERS_MAX]
+    if not told:
+        return
     usual, mixed = grammar.languages_of(told)
+    tools = _tools(tuple(known))
     topic = ""  # the clause that "it" points back to
     for sentence in sentences(told):
         if asks(sentence):
             continue
         language = grammar.language_of(sentence, usual) if mixed else None
         if language is None:
-            said, topic = _english(sentence, topic, known)
+            said, topic = _english(sentence, topic, tools)
         else:
             said, topic = _foreign(sentence, language, topic, known)
         if said:
             yield from _claims(sentence, said, language.code if language else "en", known)
 
 
-def _english(sentence: str, topic: str, known: Sequence[Nameable]) -> tuple[list[_Said], str]:
+def _english(sentence: str, topic: str, tools: _Tools) -> tuple[Sequence[_Said], str]:
+    """The claims of a sentence, and the topic for the next one's "it", without its digits."""
     whole, _ = part(sentence, "en")
-    clauses = fragments(expand(whole))
-    said = list(_sentence(clauses, topic, known))
+    short = len(whole) <= _SENTENCE_MAX and len(topic) <= _TOPIC_MAX
+    read = _remembered if short else _read
+    said, about = read(whole.translate(_NO_DIGITS), topic, tools)
+    if not said or not _countable(sentence):
+        return said, about
+    clauses = [clause for clause, _ in fragments(expand(whole))]
+    return [structs.replace(one, scope=_scope(clauses, *one.place)) for one in said], about
+
+
+def _countable(sentence: str) -> bool:
+    """Whether a sentence may have an amount or an identifier, which belong to one clause."""
+    return "@" in sentence or _DIGIT.search(sentence) is not None
+
+
+def _scope(clauses: Sequence[str], first: int, last: int, characters: int) -> str:
+    return f"{' '.join(clauses[first:last])} {clauses[last][:characters]}"
+
+
+def _read(sentence: str, topic: str, tools: _Tools) -> tuple[tuple[_Said, ...], str]:
+    clauses = fragments(expand(sentence))
+    said = tuple(_sentence(clauses, topic, tools.known))
     return said, " ".join(clause for clause, _ in clauses)
+
+
+_remembered = lru_cache(4096)(_read)
 
 
 def _foreign(
@@ -144,9 +192,10 @@ def _sentence(
     clauses: list[tuple[str, bool]], topic: str, known: Sequence[Nameable]
 ) -> Iterator[_Said]:
     before = ""  # clauses without an act of their own: their nouns belong to the next act
+    first = 0  # the earliest of these
     last: _Said | None = None
     conditional = False
-    for clause, strong in clauses:
+    for number, (clause, strong) in enumerate(clauses):
         conditional = conditional and not strong
         rest = phrases.CONDITION_SENTENCE.search(clause)
         here = phrases.CONDITION_CLAUSE.search(clause)
@@ -155,8 +204,9 @@ def _sentence(
         if not conditional:
             context = _Context(before=before, topic=topic, last=None if strong else last)
             said = _clause(clause[:free], context, known)
-            said = said and structs.replace(said, scope=f"{before} {clause[:free]}")
         if said is not None:
+            said = structs.replace(said, place=(first, number, free))
+            first = number + 1
             yield said
         before, last = ("" if said else f"{before} {clause}".strip()), said
         topic = clause if said else topic
