@@ -31,6 +31,7 @@ from processors.verify.detect_settings import DEFAULTS, Settings
 
 DETECTIONS_MAX: Final = 32
 STEPS_MAX: Final = 64
+_RANK: Final = {code: place for place, code in enumerate(CODES)}
 _BOUNDED: Final = TraceWarning(
     code="detection_bounded", detail="some results are too long to be read whole by detectors"
 )
@@ -50,9 +51,11 @@ def detect(
     run = Run(trace, tools)
     led, bounded = injections(run, settings.injection)
     found = [*_found(run, settings), *led]
+    if not (found or bounded or trace.detections or trace.warnings):
+        return trace
     kept: list[Detection] = []
     counts: Counter[str] = Counter()
-    for one in sorted(found, key=lambda one: CODES.index(one.code)):
+    for one in sorted(found, key=lambda one: _RANK[one.code]):
         counts[one.code] += 1
         if counts[one.code] <= DETECTIONS_MAX:
             kept.append(_numbered(one, len(kept) + 1))
@@ -66,12 +69,13 @@ def detect(
 def _found(run: Run, settings: Settings) -> Iterator[Found]:
     circles = list(loops(run, settings.loop))
     yield from circles
-    yield from retries(run)
-    yield from repeats(run, settings.repeat, (step for one in circles for step in one.steps))
     yield from burns(run.trace, settings.budget)
-    yield from unapproved(run, settings.approvals)
-    yield from out_of_order(run, settings.order)
     yield from idle_claims(run)
+    if run.uses:
+        yield from retries(run)
+        yield from repeats(run, settings.repeat, (step for one in circles for step in one.steps))
+        yield from unapproved(run, settings.approvals)
+        yield from out_of_order(run, settings.order)
 
 
 def _inherited(trace: AgentTrace, kept: list[Detection]) -> list[Detection]:

@@ -32,12 +32,18 @@ def burns(trace: AgentTrace, budget: Budget) -> Iterator[Found]:
     """Every limit that the run passed."""
     if not trace.steps:
         return
-    models = [step for step in trace.steps if step.kind == "model_call"]
-    calls = [
-        step for step in trace.steps if step.kind == "tool_call" and step.status != "requested_only"
-    ]
-    yield from _crossing(models, lambda _: 1, "model_calls", budget.model_calls_max)
-    yield from _crossing(calls, lambda _: 1, "tool_calls", budget.tool_calls_max)
+    most = len(trace.steps)
+    models: list[Step] = []
+    if most > budget.model_calls_max or budget.cost_usd_max or _total(trace) > budget.tokens_max:
+        models = [step for step in trace.steps if step.kind == "model_call"]
+    yield from _counted(models, "model_calls", budget.model_calls_max)
+    if most > budget.tool_calls_max:
+        called = [
+            step
+            for step in trace.steps
+            if step.kind == "tool_call" and step.status != "requested_only"
+        ]
+        yield from _counted(called, "tool_calls", budget.tool_calls_max)
     if budget.tokens_max and _total(trace) > budget.tokens_max:
         told = list(_crossing(models, _tokens, "tokens", budget.tokens_max))
         yield from told or [_found("tokens", _total(trace), budget.tokens_max, ())]
@@ -56,6 +62,11 @@ def _total(trace: AgentTrace) -> int:
 def _tokens(step: Step) -> int:
     usage = step.usage
     return (usage.input or 0) + (usage.output or 0) if usage is not None else 0
+
+
+def _counted(steps: Sequence[Step], name: str, limit: int) -> Iterator[Found]:
+    if 0 < limit < len(steps):
+        yield _found(name, len(steps), limit, (steps[limit].step_id,))
 
 
 def _crossing(

@@ -43,7 +43,10 @@ _READ_ONLY_TAILS: Final = words("status history details info policy list")
 class ToolUse:
     """One tool call of a run. ``place`` is its index among the trace's steps."""
 
-    __slots__ = ("_outcome", "class_", "key", "name", "place", "receipts", "step")
+    __slots__ = (
+        *("_key", "_outcome", "_reading", "class_", "executed", "failed"),
+        *("name", "place", "receipts", "step"),
+    )
 
     def __init__(
         self,
@@ -58,8 +61,18 @@ class ToolUse:
         self.name = name
         self.class_ = class_
         self.receipts = receipts
-        self.key = digest(step.tool.arguments) if step.tool is not None else None
+        self.executed = step.status not in _NOT_EXECUTED  # as far as telemetry and receipts tell
+        self.failed = step.status in ("error", "cancelled")  # as the telemetry says
+        self._key: str | None = None
         self._outcome: str | None = None
+        self._reading: bool | None = None
+
+    @property
+    def key(self) -> str | None:
+        """A text equal for equal arguments; None where they are unknown."""
+        if self._key is None and self.arguments is not None:
+            self._key = digest(self.arguments)
+        return self._key
 
     @property
     def arguments(self) -> Any:
@@ -72,16 +85,13 @@ class ToolUse:
         return self.step.tool.result if self.step.tool is not None else None
 
     @property
-    def executed(self) -> bool:
-        """Whether the call was made, as far as telemetry and receipts tell."""
-        return self.step.status not in _NOT_EXECUTED
-
-    @property
     def reading(self) -> bool:
         """Whether it has no effect."""
         if self.class_ is not None:
             return self.class_ == "read"
-        return is_reading(self.name) or is_control(self.name) or _tells(self.name)
+        if self._reading is None:
+            self._reading = is_reading(self.name) or is_control(self.name) or _tells(self.name)
+        return self._reading
 
     @property
     def irreversible(self) -> bool:
@@ -89,11 +99,6 @@ class ToolUse:
         if self.class_ is not None:
             return self.class_ == "irreversible"
         return not self.reading and _gives(self.name)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the telemetry says that it failed."""
-        return self.step.status in ("error", "cancelled")
 
     @property
     def outcome(self) -> str | None:
@@ -143,11 +148,13 @@ class Run:
         for item in self.trace.evidence:
             if item.source == "receipt":
                 receipts.setdefault(item.step_id, []).append(item)
-        found = []
+        found, names = [], dict[str, str | None]()
         for place, step in calls:
             own = receipts.get(step.step_id, ())
             name = (step.tool.name if step.tool is not None else None) or step.name
-            known = registered(name, self.tools) if name else None
+            if name not in names:
+                names[name] = registered(name, self.tools) if name else None
+            known = names[name]
             class_ = self.tools[known] if known is not None else _receipted(own)
             found.append(ToolUse(place, step, known or name, class_, own))
         return self._outer(found)
@@ -155,6 +162,8 @@ class Run:
     def _outer(self, uses: list[ToolUse]) -> list[ToolUse]:
         """Rule 1; and a call that only runs agents or other tools is theirs, like a read."""
         by_id = {use.step.step_id: use for use in uses}
+        if by_id.keys().isdisjoint([step.parent_step_id for step in self.trace.steps]):
+            return uses
         above = _tools_above(self.trace.steps, by_id)
         kept = []
         for use in uses:

@@ -26,6 +26,9 @@ def unapproved(run: Run, approvals: Approvals) -> Iterator[Found]:
     """Every effect that needed an approval and had none."""
     held = _asked_and_not_given(run)
     for use in run.uses:
+        nothing_asked = not use.receipts and use.step.decision is None
+        if nothing_asked and not held and not approvals.tools:
+            continue  # the commonest case: nobody has anything to say of approvals
         if not use.executed or use.reading:
             continue
         why = _lacking(use, approvals, held)
@@ -72,9 +75,9 @@ def _asked_and_not_given(run: Run) -> frozenset[tuple[str, str]]:
     return frozenset(
         (use.name, use.key)
         for use in run.uses
-        if use.key is not None
-        and use.step.decision is not None
+        if use.step.decision is not None
         and use.step.status in ("denied", "deferred")
+        and use.key is not None
     )
 
 
@@ -155,13 +158,10 @@ def _acted(run: Run, subject: str) -> bool:
     if any(item.subject and same_tool(item.subject, subject) for item in run.trace.evidence):
         return True
     objects = stems(split_words(subject)[1:])
+    done = {(use.name, use.reading) for use in run.uses if use.executed}
     return any(
-        use.executed
-        and (
-            same_tool(use.name, subject)
-            or (not use.reading and bool(objects & stems(split_words(use.name))))
-        )
-        for use in run.uses
+        same_tool(name, subject) or (not reads and bool(objects & stems(split_words(name))))
+        for name, reads in done
     )
 
 

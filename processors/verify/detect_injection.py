@@ -93,6 +93,12 @@ def injections(run: Run, settings: Injection) -> tuple[list[Found], bool]:
 
 
 def _links(use: ToolUse) -> bool:
+    given = use.arguments
+    if isinstance(given, dict) and len(given) <= _ARGUMENTS_MAX:  # flat, as most arguments are
+        if any(isinstance(item, str) and "://" in item for item in given.values()):
+            return True
+        if not any(isinstance(item, dict | list | tuple) for item in given.values()):
+            return False
     return any(isinstance(leaf, str) and "://" in leaf for _, leaf in leaves(use.arguments))
 
 

@@ -11,6 +11,7 @@ Cost: linear in calls, times ``period_max``.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -64,6 +65,8 @@ def stretches(signs: Sequence[int], period_max: int, repeats_min: int) -> Iterat
 def _cycles(lane: Sequence[ToolUse], limits: LoopLimits) -> Iterator[Found]:
     if len(lane) < limits.repeats_min or not limits.repeats_min:
         return
+    if max(Counter([use.name for use in lane]).values()) < limits.repeats_min:
+        return  # no tool is called often enough
     numbers: dict[tuple[str, str], int] = {}
     signs = [
         -1 if use.key is None else numbers.setdefault((use.name, use.key), len(numbers))
@@ -121,7 +124,10 @@ def _brings_the_same(part: Sequence[ToolUse], period: int) -> bool | None:
 
 def _answers(steps: Sequence[Step], limits: LoopLimits) -> Iterator[Found]:
     """Answers without a call that an agent gives again and again."""
-    said = [(step, words) for step in steps if (words := _said(step)) is not None]
+    models = [step for step in steps if step.kind == "model_call" and step.messages_out]
+    if len(models) < limits.repeats_min:
+        return
+    said = [(step, words) for step in models if (words := _said(step)) is not None]
     if len(said) < limits.repeats_min or not limits.repeats_min:
         return
     signs: list[int] = []
@@ -158,10 +164,8 @@ def _answers(steps: Sequence[Step], limits: LoopLimits) -> Iterator[Found]:
 
 def _said(step: Step) -> str | None:
     """The words of an answer without a call, numbers as one; None for anything else."""
-    if step.kind != "model_call" or not step.messages_out:
-        return None
     texts = []
-    for message in step.messages_out:
+    for message in step.messages_out or ():
         for part in message.parts:
             if part.type in ("tool_call", "server_tool_call"):
                 return None
@@ -179,7 +183,9 @@ def _alike(left: frozenset[str], right: frozenset[str]) -> bool:
 
 def repeats(run: Run, limits: RepeatLimits, looped: Iterable[str]) -> Iterator[Found]:
     """Calls made again that bring nothing new; those of a loop (``looped`` step ids) are told."""
-    if len(run.uses) < 2:
+    if not limits.reads_max or len(run.uses) <= limits.reads_max:
+        return
+    if max(Counter([use.name for use in run.uses]).values()) <= limits.reads_max:
         return
     told = frozenset(looped)
     groups: dict[tuple[int, str, str], list[ToolUse]] = {}
@@ -197,7 +203,7 @@ def repeats(run: Run, limits: RepeatLimits, looped: Iterable[str]) -> Iterator[F
         last = ("", "") if use.reading else sign
         groups.setdefault((epoch, *sign), []).append(use)
     for group in groups.values():
-        if limits.reads_max and len(group) > limits.reads_max:
+        if len(group) > limits.reads_max:
             yield from _repeated(group, limits, told)
 
 

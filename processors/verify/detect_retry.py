@@ -49,7 +49,9 @@ _REFUSED = re2.compile(
 
 def retries(run: Run) -> Iterator[Found]:
     """Every act made again that should not have been, in order of the second attempt."""
-    acts = [use for use in run.uses if use.irreversible and use.executed and use.key is not None]
+    acts = [
+        use for use in run.uses if use.executed and use.arguments is not None and use.irreversible
+    ]
     if len(acts) < 2 and not any(len(use.receipts) > 1 for use in acts):
         return
     checked = {

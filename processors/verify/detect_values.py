@@ -56,6 +56,9 @@ _PERCENT = re2.compile(r"%[0-9A-Fa-f]{2}")
 
 def leaves(value: Any) -> Iterator[tuple[str, Any]]:
     """The texts and numbers of a JSON value with their dotted places, in order, at most 20,000."""
+    if isinstance(value, str):
+        yield "", value
+        return
     stack: list[tuple[str, Any]] = [("", value)]
     left = LEAVES_MAX
     while stack and left:
