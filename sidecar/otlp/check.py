@@ -3,7 +3,8 @@
 Rules
 1. What passes here decodes in the pipeline: nothing acknowledged is found undecodable later.
 2. A bad item never sinks its batch: it is counted, and told to the sender as partial success.
-3. The common case, sound protobuf, costs one parse and a look at the ids; nothing is converted.
+3. The common case, sound protobuf, is read as far as its ids and no further (``sound``); only what
+   seems wrong there is parsed, and then judged item by item.
 4. Memory is bounded by the limits: what could take more than its bytes is read item by item.
 """
 
@@ -18,6 +19,7 @@ from sidecar.otlp.errors import TooMany, Undecodable
 from sidecar.otlp.items import KINDS, Items
 from sidecar.otlp.limits import LIMITS, Cuts, Limits
 from sidecar.otlp.metrics import count_points, read_metrics
+from sidecar.otlp.sound import sound_records, sound_spans
 from sidecar.otlp.wire import WHOLE_BYTES, Torn
 from sidecar.store.journal import Encoding, Signal
 
@@ -39,6 +41,24 @@ def check(signal: Signal, encoding: Encoding, payload: bytes, limits: Limits = L
         return _within(Checked(count_points(metrics.request), metrics.lost), limits)
     if encoding == "json":
         return _json(signal, payload, limits)
+    found = check_sound(signal, payload, limits)
+    return found if found is not None else check_each(signal, payload, limits)
+
+
+def check_sound(signal: Signal, payload: bytes, limits: Limits = LIMITS) -> Checked | None:
+    """``check`` of protobuf in a fraction of the time, where all is well and of ordinary size.
+
+    None where that cannot be told at once. Raises TooMany.
+    """
+    if signal == "metrics" or len(payload) > WHOLE_BYTES:
+        return None
+    look = sound_spans if signal == "traces" else sound_records
+    found = look(payload, limits.items_max)
+    return Checked(found, 0) if found is not None else None
+
+
+def check_each(signal: Signal, payload: bytes, limits: Limits = LIMITS) -> Checked:
+    """``check`` of traces or logs in protobuf, each item judged by itself."""
     if len(payload) <= WHOLE_BYTES:
         try:
             return _within(_whole(KINDS[signal].request.FromString(payload)), limits)

@@ -1,7 +1,8 @@
 """A request's spans or log records as messages, each within the limits, taken from the wire.
 
 Rules
-1. An item that a strict parser refuses is repaired; only one without any structure is lost.
+1. An item that a strict parser refuses is repaired, or keeps its ids; only one without any
+   structure is lost.
 2. What is large is trimmed before it is parsed, so that memory follows the limits, not the sender.
 3. Where a request holds more than ``nodes_max`` in all, its later items keep only what never goes.
 """
@@ -9,7 +10,6 @@ Rules
 from collections.abc import Iterator
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from sidecar.otlp.errors import TooMany
 from sidecar.otlp.frames import Frame, Frames
 from sidecar.otlp.limits import Cuts, Limits
 from sidecar.otlp.repair import repair
+from sidecar.otlp.sound import ids_message
 from sidecar.otlp.trim import HEAVY_BYTES, RECORD, RESOURCE, SCOPE, SPAN, Shape, trim
 from sidecar.otlp.wire import Torn
 
@@ -40,26 +41,10 @@ class Kind(Struct, frozen=True, kw_only=True):
     ids: Any
 
 
-def _ids_message(trace_id: int, span_id: int) -> Any:
-    """A message that reads the ids of an item and passes over everything else."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name=f"ids{trace_id}.proto", package=f"sidecar.ids{trace_id}", syntax="proto3"
-    )
-    message = file.message_type.add(name="Ids")
-    for name, number in (("trace_id", trace_id), ("span_id", span_id)):
-        message.field.add(name=name, number=number, type=12, label=1)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    found = pool.FindMessageTypeByName(f"{file.package}.Ids")
-    return message_factory.GetMessageClass(found)
-
-
 KINDS: Final = {
-    "traces": Kind(
-        request=ExportTraceServiceRequest, item=Span, shape=SPAN, ids=_ids_message(1, 2)
-    ),
+    "traces": Kind(request=ExportTraceServiceRequest, item=Span, shape=SPAN, ids=ids_message(1, 2)),
     "logs": Kind(
-        request=ExportLogsServiceRequest, item=LogRecord, shape=RECORD, ids=_ids_message(9, 10)
+        request=ExportLogsServiceRequest, item=LogRecord, shape=RECORD, ids=ids_message(9, 10)
     ),
 }
 
@@ -93,12 +78,13 @@ class Items:
             )
 
     def ids(self, payload: bytes) -> Iterator[Any]:
-        """A message with the ids of each readable item; large ones are not parsed further."""
+        """A message with the ids of each readable item; the rest of it is not looked at."""
         for frame in self._frames(payload):
             for start, stop in frame.items:
                 raw = payload[start:stop]
-                heavy = stop - start > self._heavy
-                found = self._ids(raw) if heavy else self._message(self._kind.item, raw)
+                found = self._ids(raw)
+                if found is None and stop - start <= self._heavy:
+                    found = self._message(self._kind.item, raw)
                 if found is None:
                     self.lost += 1
                 else:
@@ -146,7 +132,9 @@ class Items:
             item = self._trimmed(raw, self._limits)
         else:
             item = self._message(self._kind.item, raw)
-            if item is not None and self._is_over(item):
+            if item is None:
+                item = self._only_ids(raw)
+            elif self._is_over(item):
                 item = self._trimmed(raw, self._limits)
         return item
 
@@ -154,9 +142,8 @@ class Items:
         try:
             slim = trim(raw, self._kind.shape, limits, self._cuts)
         except Torn:
-            return None
+            return self._only_ids(raw)
         found = self._message(self._kind.item, slim)
-        # What stands now could be read as far as its ids when it was received.
         return found if found is not None else self._only_ids(raw)
 
     def _bare(self, raw: bytes) -> Any:
@@ -164,12 +151,15 @@ class Items:
         try:
             slim = trim(raw, replace(self._kind.shape, body=0), nothing, Cuts())
         except Torn:
-            return None
+            return self._only_ids(raw)
         found = self._message(self._kind.item, slim)
         return found if found is not None else self._only_ids(raw)
 
     def _only_ids(self, raw: bytes) -> Any:
+        """What stood in the way when it was received: an item is kept that has its ids."""
         ids = self._ids(raw)
+        if ids is not None:
+            self._cuts["unreadable_part"] += 1
         return ids and self._kind.item(trace_id=ids.trace_id, span_id=ids.span_id)
 
     def _ids(self, raw: bytes) -> Any:
