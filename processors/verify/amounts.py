@@ -169,6 +169,9 @@ def _whole(word: str) -> int:
 
 def decimal(number: str, language: str) -> Decimal | None:
     """The value of a number as a language writes it, or None."""
+    whole, mark, cents = number.partition(".")
+    if whole.isdecimal() and (cents.isdecimal() and len(cents) < 3 if mark else True):
+        return Decimal(number)  # as most are written
     text = re.sub(r"['’\s\u00a0\u202f]", "", number).strip(".,")
     marks = [character for character in text if character in ".,"]
     if marks:

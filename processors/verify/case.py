@@ -17,7 +17,7 @@ from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.verify.certainty import ACCUSES
 from processors.verify.effects import Effect, same_target
-from processors.verify.subjects import same_tool
+from processors.verify.subjects import registered, same_tool
 
 
 class Case(Struct, frozen=True, kw_only=True, dict=True):
@@ -29,15 +29,20 @@ class Case(Struct, frozen=True, kw_only=True, dict=True):
     tools: Mapping[str, SideEffectClass]
 
     @cached_property
-    def executed(self) -> tuple[Step, ...]:
-        """The tool calls that the agent's own telemetry says were executed."""
-        return tuple(
-            step
-            for step in self.trace.steps
-            if step.kind == "tool_call"
-            and step.status not in ("requested_only", "denied", "deferred")
-            and any(source.kind != "receipt" for source in step.sources)
-        )
+    def executed(self) -> tuple[tuple[Step, str | None], ...]:
+        """The tool calls that the agent's own telemetry says were executed, each with the
+        registry's name of its tool."""
+        names: dict[str | None, str | None] = {None: None, "": None}
+        found = []
+        for step in self.trace.steps:
+            if step.kind != "tool_call" or step.status in ("requested_only", "denied", "deferred"):
+                continue
+            if any(source.kind != "receipt" for source in step.sources):
+                name = step.tool.name if step.tool is not None else None
+                if name not in names:
+                    names[name] = registered(name or "", self.tools)
+                found.append((step, names[name]))
+        return tuple(found)
 
     def of(self, subject: str | None) -> list[Effect]:
         """The effects of a claim's subject; of the run as a whole all but reads."""

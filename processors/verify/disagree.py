@@ -31,9 +31,8 @@ def warnings(case: Case) -> tuple[TraceWarning, ...]:
     """What spans alone cannot prove: an effect that may have happened twice."""
     acts: list[tuple[str, Step]] = []
     receipted = {item.step_id for item in case.trace.evidence if item.source == "receipt"}
-    for step in case.executed:
-        name = registered(step.tool.name, case.tools) if step.tool and step.tool.name else None
-        name = name or (step.tool.name if step.tool else None) or step.name
+    for step, known in case.executed:
+        name = known or (step.tool.name if step.tool else None) or step.name
         class_ = case.tools.get(name)
         harmless = class_ is None and (is_reading(name) or is_control(name))
         if not harmless and class_ != "read" and step.step_id not in receipted:
@@ -79,8 +78,7 @@ def duplicates(case: Case) -> Iterator[Contradiction]:
 def unreceipted(case: Case) -> Iterator[Contradiction]:
     """Governed tools that ran without the gateway's having seen them."""
     covered: set[str] | None = None
-    for step in case.executed:
-        name = registered(step.tool.name, case.tools) if step.tool and step.tool.name else None
+    for step, name in case.executed:
         governed = name is not None and case.tools[name] in ("write", "irreversible")
         if not governed or step.status not in ("ok", "unset"):
             continue
@@ -170,7 +168,7 @@ def receipt_errors(case: Case) -> Iterator[Contradiction]:
     for item in case.trace.evidence:
         if item.source == "receipt" and item.step_id is not None:
             receipts.setdefault(item.step_id, []).append(item)
-    for step in case.executed if receipts else ():
+    for step, _ in case.executed if receipts else ():
         of_step = receipts.get(step.step_id, [])
         failed = [item for item in of_step if _is_error(item)]
         if step.status != "ok" or not failed or len(failed) < len(of_step):

@@ -34,8 +34,8 @@ from processors.verify.subjects import is_past, stem, stems
 ANSWER_CHARACTERS_MAX: Final = 20_000
 _SENTENCE_MAX: Final = 300
 _TOPIC_MAX: Final = 300
-_NO_DIGITS: Final = str.maketrans("123456789", "000000000")
-_DIGIT: Final = re.compile(r"\d")
+NO_DIGITS: Final = str.maketrans("123456789", "000000000")
+_FIGURE: Final = re.compile(r"\d[\d.,]*")
 
 
 class _Context(Struct, frozen=True, kw_only=True):
@@ -45,8 +45,9 @@ class _Context(Struct, frozen=True, kw_only=True):
 
 
 class _Said(Struct, frozen=True, kw_only=True):
-    """What a clause says. ``scope`` is the text that belongs to it; of an English one, ``place``
-    tells it: its first clause, its last, and how much of that."""
+    """What a clause says. ``scope`` is the text that belongs to it, ``masked`` where its digits are
+    left open; ``place`` tells that of an English one: its first clause, its last, how much of that.
+    """
 
     subject: str | None
     status: ClaimStatus
@@ -54,9 +55,10 @@ class _Said(Struct, frozen=True, kw_only=True):
     scope: str = ""
     place: tuple[int, int, int] = (0, 0, 0)
     pointed: bool = False
+    masked: bool = False
 
 
-class _Tools:
+class Tools:
     """The tools words may mean, equal only to itself: a short key for what is remembered."""
 
     __slots__ = ("known",)
@@ -65,7 +67,7 @@ class _Tools:
         self.known = known
 
 
-_tools = lru_cache(256)(_Tools)
+_tools = lru_cache(256)(Tools)
 
 
 def spoken(answer: str | None, known: Sequence[Nameable]) -> Iterator[Claim]:
@@ -88,34 +90,35 @@ def spoken(answer: str | None, known: Sequence[Nameable]) -> Iterator[Claim]:
             yield from _claims(sentence, said, language.code if language else "en", known)
 
 
-def _english(sentence: str, topic: str, tools: _Tools) -> tuple[Sequence[_Said], str]:
+def _english(sentence: str, topic: str, tools: Tools) -> tuple[Sequence[_Said], str]:
     """The claims of a sentence, and the topic for the next one's "it", without its digits."""
     whole, _ = part(sentence, "en")
     short = len(whole) <= _SENTENCE_MAX and len(topic) <= _TOPIC_MAX
-    read = _remembered if short else _read
-    said, about = read(whole.translate(_NO_DIGITS), topic, tools)
-    if not said or not _countable(sentence):
+    read = remembered_english if short else read_english
+    said, about = read(whole.translate(NO_DIGITS), topic, tools)
+    if not said or len(_FIGURE.findall(sentence)) < 2:  # one figure is found without its digits
         return said, about
     clauses = [clause for clause, _ in fragments(expand(whole))]
-    return [structs.replace(one, scope=_scope(clauses, *one.place)) for one in said], about
-
-
-def _countable(sentence: str) -> bool:
-    """Whether a sentence may have an amount or an identifier, which belong to one clause."""
-    return "@" in sentence or _DIGIT.search(sentence) is not None
+    return [
+        structs.replace(one, scope=_scope(clauses, *one.place), masked=False) for one in said
+    ], about
 
 
 def _scope(clauses: Sequence[str], first: int, last: int, characters: int) -> str:
     return f"{' '.join(clauses[first:last])} {clauses[last][:characters]}"
 
 
-def _read(sentence: str, topic: str, tools: _Tools) -> tuple[tuple[_Said, ...], str]:
+def read_english(sentence: str, topic: str, tools: Tools) -> tuple[tuple[_Said, ...], str]:
+    """What an English sentence says of tools, and the topic for the next one's "it"."""
     clauses = fragments(expand(sentence))
-    said = tuple(_sentence(clauses, topic, tools.known))
-    return said, " ".join(clause for clause, _ in clauses)
+    found = list(_sentence(clauses, topic, tools.known))
+    parts = [clause for clause, _ in clauses]
+    said = [structs.replace(one, scope=_scope(parts, *one.place), masked=True) for one in found]
+    return tuple(said), " ".join(parts)
 
 
-_remembered = lru_cache(4096)(_read)
+remembered_english = lru_cache(4096)(read_english)
+_bare_scope = lru_cache(1024)(bare)
 
 
 def _foreign(
@@ -149,7 +152,7 @@ def _claims(
             [
                 item
                 for item in amounts
-                if within(item.text, one.scope, language) or (alone and summed(whole, item))
+                if _within(item.text, one, language) or (alone and summed(whole, item))
             ]
         )
         counted = some if one.status == "success" and one is said[0] else None
@@ -161,7 +164,7 @@ def _claims(
             rule=one.rule,
             text=sentence,
             action=acting(one.subject, known),
-            objects=tuple(item for item in named if alone or within(item, one.scope, language)),
+            objects=tuple(item for item in named if alone or _within(item, one, language)),
             amount=amount.amount if amount else None,
             currency=amount.currency if amount else None,
             count=counted[0] if counted else None,
@@ -181,11 +184,13 @@ def _only(amounts: Sequence[Money]) -> Money | None:
     return amounts[0] if len({item.amount for item in amounts}) == 1 else None
 
 
-def within(word: str, scope: str, language: str) -> bool:
+def _within(word: str, one: _Said, language: str) -> bool:
     """Whether a word of the sentence stands in a clause; a clause of none is the whole sentence."""
     if language == "zh":
-        return unicodedata.normalize("NFKC", word).lower() in scope
-    return not scope or f" {bare(word)} " in f" {bare(scope)} "
+        return unicodedata.normalize("NFKC", word).lower() in one.scope
+    if one.masked:
+        return f" {bare(word.translate(NO_DIGITS))} " in f" {_bare_scope(one.scope)} "
+    return not one.scope or f" {bare(word)} " in f" {bare(one.scope)} "
 
 
 def _sentence(
