@@ -70,16 +70,15 @@ class Identity:
             token = bearer(presented.authorization)
             if self._tokens.reads(token):
                 return await self._tokens.principal(token)
-        look_up = partial(
-            authenticate,
-            presented.authorization,
-            self._keys,
-            now_ns=self._now_ns(),
-            organisations=self._organisations,
-        )
         if self._threads is None:
-            return look_up()
+            return self._of_key(presented.authorization)
+        look_up = partial(self._of_key, presented.authorization)
         return await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+
+    def _of_key(self, authorization: str | None) -> Principal:
+        return authenticate(
+            authorization, self._keys, now_ns=self._now_ns(), organisations=self._organisations
+        )
 
     def _of_certificate(self, names: Sequence[str]) -> Principal:
         if self._certificates is None:

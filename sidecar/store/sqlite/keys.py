@@ -1,7 +1,9 @@
 """API keys, wrapped data keys and keys of redaction's digests in ledger.db.
 
 Rules
-1. A lookup sees every committed change at once: a revoked key is refused on the next request.
+1. A lookup sees every committed change at once: a revoked key is refused on the next request. What
+   was found is kept only while SQLite says that nobody has committed (``PRAGMA data_version``; it
+   does not tell of this connection's own commits, which forget what was kept themselves).
 2. A project's first data key is made once, whichever process asks first; so is its first redaction
    key. Later data keys are numbered from 1.
 3. What is deleted here is overwritten: a key that is gone is gone from the file.
@@ -27,6 +29,9 @@ _COLUMNS = (
     " tools, expires_at_ns, previous_sha256, previous_until_ns"
 )
 
+_FIND = f"SELECT {_COLUMNS} FROM api_key WHERE key_id = ?"  # noqa: S608
+_KEPT_MAX = 4096
+
 _NEWEST = (
     "SELECT number, wrapped FROM later_data_key WHERE project = ?"
     " UNION ALL SELECT 0, wrapped FROM data_key WHERE project = ? ORDER BY 1 DESC LIMIT 1"
@@ -45,11 +50,28 @@ class SqliteKeys:
         self._connection.execute("PRAGMA secure_delete=ON")
         self._presence = Presence(path)
         self._lock = threading.Lock()
+        self._kept: dict[str, StoredKey] = {}
+        self._kept_at = -1
 
     def find_key(self, key_id: str) -> StoredKey | None:
         """The key of that id, revoked or not."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM api_key WHERE key_id = ?", (key_id,))  # noqa: S608
-        return rows[0] if rows else None
+        connection = self._connection
+        with self._lock, translating(self._path):
+            self._presence.check()  # a key revoked in the file that lies there now is revoked
+            # Asked before the row is read: a commit between the two is seen the next time.
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if version != self._kept_at:
+                self._kept.clear()
+                self._kept_at = version
+            found = self._kept.get(key_id)
+            if found is None:
+                row = connection.execute(_FIND, (key_id,)).fetchone()
+                if row is None:
+                    return None
+                if len(self._kept) >= _KEPT_MAX:
+                    self._kept.clear()
+                found = self._kept[key_id] = _key(row)
+            return found
 
     def list_keys(self, project: str | None = None) -> list[StoredKey]:
         """All keys, oldest first, of one project or of all."""
@@ -170,6 +192,7 @@ class SqliteKeys:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
         with self._lock, translating(self._path):
+            self._kept.clear()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -181,11 +204,12 @@ class SqliteKeys:
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[StoredKey]:
         with self._lock, translating(self._path):
-            self._presence.check()  # a key revoked in the file that lies there now is revoked
+            self._presence.check()
             return [_key(row) for row in self._connection.execute(query, values)]
 
     def _write(self, query: str, values: tuple[object, ...]) -> bool:
         with self._lock, translating(self._path):
+            self._kept.clear()
             cursor: sqlite3.Cursor = self._connection.execute(query, values)
             return cursor.rowcount > 0
 
