@@ -1,6 +1,6 @@
 """What the gateway is made of: its ports, its settings, and the desk every call is served from."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
@@ -34,7 +34,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 class Desk(Struct, frozen=True, kw_only=True):
     """What every call is served with. ``owner`` names this gateway's claims, ``running`` its calls
-    that have not ended."""
+    that have not ended. Once it is ``draining``, for which ``drained`` waits, no call waits for a
+    person or for another call any more: it is answered as it stands, and can be asked for again."""
 
     ports: Ports
     settings: Settings
@@ -43,6 +44,8 @@ class Desk(Struct, frozen=True, kw_only=True):
     owner: str
     now_ns: Callable[[], int]
     new_id: Callable[[], str]
+    draining: Callable[[], bool]
+    drained: Callable[[], Awaitable[object]]
     running: set[str] = field(default_factory=set)
     settling: Settling = field(default_factory=Settling)
 

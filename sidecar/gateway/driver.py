@@ -60,6 +60,7 @@ class Gateway:
         self._desk: Desk | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
         self._recovering: asyncio.Task[None] | None = None
+        self._draining = asyncio.Event()
 
     @property
     def mode(self) -> Mode:
@@ -95,6 +96,8 @@ class Gateway:
             owner=owner,
             now_ns=self._now_ns,
             new_id=self._new_id,
+            draining=self._draining.is_set,
+            drained=self._draining.wait,
         )
         await self.activate_policy()
         await take_orphans(self._desk)
@@ -104,8 +107,13 @@ class Gateway:
         """From now on only the policy port's present revision authorises calls."""
         await self._ports.ledger.activate_policy(self._ports.policy.revision, self._now_ns())
 
+    def drain(self) -> None:
+        """From now on no call waits for a person or for another call. Safe without start."""
+        self._draining.set()
+
     async def stop(self) -> None:
         """Wait for the calls on their way. Safe without start and twice."""
+        self.drain()
         if self._recovering is not None:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)

@@ -85,7 +85,8 @@ class GatewayServer:
             raise cannot_listen("gateway.listen", *self._address, error) from None
 
     async def stop(self) -> None:
-        """Stop taking calls, wait for those on their way."""
+        """Stop taking calls, wait for those on their way; who waits for a person is parked."""
+        self._gateway.drain()
         await self._listener.stop()
         await self._gateway.stop()
 

@@ -7,9 +7,9 @@
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -56,6 +56,8 @@ _LEASE_GRACE_NS = 30_000_000_000
 _SECOND_NS = 1_000_000_000
 _POLL_SECONDS = (0.02, 0.05, 0.1, 0.25)
 _RECORD_PAUSES_SECONDS = (0.05, 0.5)
+
+T = TypeVar("T")
 
 
 class Performer:
@@ -157,12 +159,12 @@ class Performer:
             runs = claim is not None and open_ and self._desk.runs(claim)
             if open_ and not runs:
                 claim = self._ledger.find_claim(scope)  # it may have ended before its owner did
-            if not runs or clock.monotonic_ns() >= ends_ns:
+            if not runs or self._given_up(ends_ns):
                 if waited and self._ledger.key_revoked(self.call.principal):
                     return events.IntentRefused(code="key_revoked")
                 return events.KeyFound(claim=claim, now_ns=self._desk.now_ns(), runs=runs)
             waited = True
-            await asyncio.sleep(pause)
+            await self._unless_draining(asyncio.sleep(pause))
         raise AssertionError("pauses do not end")
 
     async def _decide(self, attempt: int) -> events.Event:
@@ -207,13 +209,30 @@ class Performer:
             found = approvals.current(found, self._desk.now_ns())
             if found.status == "approved" and wait_ns:
                 return events.Approved(approval_id=found.approval_id)
-            left_ns = ends_ns - clock.monotonic_ns()
-            if found.status != "pending" or left_ns <= 0:
+            if found.status != "pending" or self._given_up(ends_ns):
                 return events.NotApproved(approval=found)
-            found = await self._ledger.approval_after(
-                found, poll_seconds=pause, seconds=left_ns / _SECOND_NS
+            left_ns = ends_ns - clock.monotonic_ns()
+            later = self._ledger.approval_after(
+                found, poll_seconds=pause, seconds=max(0, left_ns) / _SECOND_NS
             )
+            found = await self._unless_draining(later) or found
         raise AssertionError("pauses do not end")
+
+    def _given_up(self, ends_ns: int) -> bool:
+        """Whether a wait is over: its time has passed, or this gateway is on its way out."""
+        return self._desk.draining() or clock.monotonic_ns() >= ends_ns
+
+    async def _unless_draining(self, wait: Coroutine[Any, Any, T]) -> T | None:
+        """What a wait gives; None as soon as this gateway is on its way out."""
+        waiting = asyncio.ensure_future(wait)
+        leaving = asyncio.ensure_future(self._desk.drained())
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return await waiting if waiting.done() else None
+        finally:
+            for each in (waiting, leaving):
+                each.cancel()
+            await asyncio.gather(waiting, leaving, return_exceptions=True)
 
     async def _commit(self, command: commands.CommitIntent) -> events.Event:
         self._approval_id = command.approval_id or self._approval_id
