@@ -46,6 +46,8 @@ _LOST = (
     asyncpg.InternalClientError,  # what a connection lost between two messages comes out as
     asyncpg.OperatorInterventionError,
 )
+FAILED = (*_LOST, asyncpg.PostgresError)
+"""All that the driver raises, whatever is the matter."""
 # What the driver says of a value that it cannot send; it has no public name apart.
 _UNFIT = (asyncpg.exceptions._base.DataError,)
 _DO = "Check that the database runs, can be reached, and lets this user in."
@@ -186,6 +188,16 @@ class Database:
             f"the store cannot be used: {what}", where=self.location.shown, do=_DO
         )
 
+    def translated(self, error: Exception) -> Exception:
+        """A statement's failure as callers know it; what is not the driver's stays as it is."""
+        if isinstance(error, (*_UNFIT, asyncpg.DataError)):
+            # The value's fault, not the store's: to call it away would try it again for ever. The
+            # driver's own text quotes the value.
+            return ValueError(f"a value fits no column ({type(error).__name__})")
+        if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+            return error
+        return self.unavailable(error) if isinstance(error, FAILED) else error
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
@@ -240,14 +252,20 @@ class Database:
 
     async def _pin(self) -> Connection:
         connection = await self.connect()
-        await connection.execute("SET idle_in_transaction_session_timeout = 0")
-        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            await connection.execute("SET idle_in_transaction_session_timeout = 0")
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        except BaseException as error:
+            connection.terminate()
+            if isinstance(error, FAILED):
+                raise self.unavailable(error) from error
+            raise
         return connection
 
     async def _on(self, connection: Connection, job: Job[T]) -> T:
         try:
             return await job(connection)
-        except (*_LOST, asyncpg.PostgresError) as error:
+        except FAILED as error:
             raise self.unavailable(error) from error
 
     async def _once(self, job: Job[T], seconds: float) -> T:
@@ -275,18 +293,18 @@ class Database:
                 connection = await self._pool.acquire()
                 try:
                     return await job(connection)
-                except asyncio.CancelledError:
+                except BaseException:
                     # Who is late is not asked to stop: that would be one more thing to wait for.
-                    connection.terminate()
+                    # A transaction that was under way turns the cancellation into its own failure.
+                    if _cancelled():
+                        connection.terminate()
                     raise
                 finally:
                     await self._pool.release(connection)
         except asyncpg.QueryCanceledError as error:
             raise self.unavailable(error) from error  # the statement was late, not the server
         except (*_UNFIT, asyncpg.DataError) as error:
-            # The value's fault, not the store's: to call it away would try it again for ever. The
-            # driver's own text quotes the value.
-            raise ValueError(f"a value fits no column ({type(error).__name__})") from None
+            raise self.translated(error) from None
         except (*_LOST, asyncpg.IntegrityConstraintViolationError):
             raise
         except asyncpg.PostgresError as error:
@@ -317,7 +335,7 @@ class Database:
         if self._pool is not None:
             try:
                 await asyncio.wait_for(self._pool.close(), _CLOSE_SECONDS)
-            except (*_LOST, asyncpg.PostgresError):
+            except FAILED:
                 self._pool.terminate()
 
 
@@ -327,6 +345,11 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:  # uvloop has no wheel everywhere; the standard loop serves as well
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _nothing(connection: object) -> None:

@@ -7,22 +7,23 @@
 2. Whoever waits for a notification is woken when the connection is lost: what was told meanwhile
    reached nobody, so they look for themselves.
 3. Everything here happens on the database's private loop; other threads use ``Database.wait``.
+4. Statements on the connection come in turn; every failure of theirs is StoreUnavailable. One that
+   was late takes the connection with it.
 """
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-
-import asyncpg
+from typing import TypeVar
 
 from sidecar.errors import StoreUnavailable
-from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database
+from sidecar.store.postgres.connection import FAILED, READ_SECONDS, Connection, Database, Job
 
 HOLD_SECONDS = 15.0
 _AGAIN_SECONDS = 0.2
 _PULSE_SECONDS = 5.0
-_KEY = "hashtextextended($1, 0)"
-_FAILED = (StoreUnavailable, OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_TAKE = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
+T = TypeVar("T")
 
 
 class Presence:
@@ -32,6 +33,7 @@ class Presence:
         self._database = database
         self._channel = channel
         self._connection: Connection | None = None
+        self._turn = asyncio.Lock()
         self._wanted: set[str] = set()
         self._held: set[str] = set()
         self._waiting: dict[str, set[asyncio.Event]] = {}
@@ -60,14 +62,17 @@ class Presence:
             raise self._database.unavailable(error) from error
 
     async def lead(self, name: str) -> bool:
-        """Whether this process leads under a name: the first to ask does, until it is gone."""
+        """Whether this process leads under a name: the first to ask does, until it is gone.
+
+        Raises StoreUnavailable.
+        """
         self.start()
         connection = self._connection
-        if connection is None:
+        if connection is None or connection.is_closed():
             return False
-        if name not in self._held and await self._taken(connection, name):
-            self._held.add(name)
-        return name in self._held
+        if name not in self._held:
+            await self._take(connection, name)
+        return self._connection is connection and name in self._held
 
     @contextmanager
     def told(self, payload: str) -> Iterator[asyncio.Event]:
@@ -99,7 +104,7 @@ class Presence:
         while True:
             try:
                 await self._stay()
-            except _FAILED:
+            except (StoreUnavailable, *FAILED):
                 pass  # the ledger's other calls tell that the database is away
             finally:
                 self._connection = None
@@ -118,9 +123,7 @@ class Presence:
             self._connection = connection
             while not lost.is_set():
                 for name in self._wanted - self._held:
-                    if await self._taken(connection, name):
-                        self._held.add(name)
-                        self._moved.set()
+                    await self._take(connection, name)
                 await self._pulse(connection, lost)
         finally:
             connection.terminate()
@@ -132,15 +135,31 @@ class Presence:
             async with asyncio.timeout(_AGAIN_SECONDS if waiting_to_hold else _PULSE_SECONDS):
                 await lost.wait()
         if not lost.is_set():
-            await connection.execute("SELECT 1", timeout=READ_SECONDS)
+            await self._ask(connection, lambda c: c.execute("SELECT 1"))
 
-    async def _taken(self, connection: Connection, name: str) -> bool:
-        taken: bool = await connection.fetchval(
-            f"SELECT pg_try_advisory_lock({_KEY})",
-            *(self._lock_name(name),),
-            timeout=READ_SECONDS,
-        )
-        return taken
+    async def _take(self, connection: Connection, name: str) -> None:
+        async def take(connection: Connection) -> None:
+            # One that waited for its turn may find it taken; locked twice is freed only by two.
+            if name in self._held or not await connection.fetchval(_TAKE, self._lock_name(name)):
+                return
+            if self._connection is connection:  # else it went with the connection just now
+                self._held.add(name)
+                self._moved.set()
+
+        await self._ask(connection, take)
+
+    async def _ask(self, connection: Connection, job: Job[T]) -> T:
+        async with self._turn:
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    return await job(connection)
+            except asyncio.CancelledError:
+                connection.terminate()
+                raise
+            except FAILED as error:
+                if isinstance(error, TimeoutError):
+                    connection.terminate()
+                raise self._database.unavailable(error) from error
 
     def _lock_name(self, name: str) -> str:
         return f"agenttwin {self._database.schema} {name}"

@@ -17,8 +17,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-import asyncpg
-
 from sidecar.store.ledger import Signer
 from sidecar.store.postgres.chain import Turn, take_turn
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database, in_transaction
@@ -133,10 +131,7 @@ class Writer:
             if turn.connection.is_closed():
                 raise
             turn.place = before
-            known = isinstance(error, asyncpg.PostgresError) and not isinstance(
-                error, asyncpg.IntegrityConstraintViolationError
-            )
-            pending.error = self._database.unavailable(error) if known else error
+            pending.error = self._database.translated(error)
 
 
 class _Written(Exception):
