@@ -6,6 +6,7 @@ Rules
 2. A downstream that fails is tried again for as long as the queue holds; it delays no other.
 3. A refusal that may be about one item halves the request until the item stands alone.
 4. What is not delivered is counted by its fate and logged without content.
+5. Nothing is sent by a process that has stopped being the one to send for its exporter.
 """
 
 import asyncio
@@ -58,6 +59,10 @@ class _TryLater(Exception):
         super().__init__(failed.message)
 
 
+class _NotOurs(Exception):
+    """Another process may send for this lane by now."""
+
+
 class Exporter:
     """One lane's loop over the outbox. ``dice`` gives a number in [0, 1)."""
 
@@ -78,6 +83,8 @@ class Exporter:
             except _TryLater as later:
                 await _sleep(self._pause(later.failed), stop)
                 continue
+            except _NotOurs:  # the next step begins with asking for the lane again
+                found = False
             if found:
                 rest = _REST_SECONDS_MIN
             else:
@@ -105,7 +112,9 @@ class Exporter:
         return True
 
     async def _deliver(self, request: Request) -> None:
-        """Until every item of the request has met its fate. Raises _TryLater."""
+        """Until every item of the request has met its fate. Raises _TryLater, _NotOurs."""
+        if not self._outbox.sends(self._lane.name):
+            raise _NotOurs
         match await self._attempt(request):
             case Failed() as failed:
                 raise _TryLater(failed)

@@ -123,7 +123,11 @@ class Outbox(Protocol):
     """What exporters are to send, each at its own place."""
 
     def position(self, name: str) -> int:
-        """The last item an exporter has passed."""
+        """The last item an exporter has passed; beyond all while another sidecar sends for it."""
+        ...
+
+    def sends(self, name: str) -> bool:
+        """Whether this process is still the one to send for an exporter; asked before each send."""
         ...
 
     def items_after(self, seq: int, *, count_max: int, bytes_max: int) -> list[Waiting]:
@@ -131,7 +135,7 @@ class Outbox(Protocol):
         ...
 
     async def advance(self, step: Advance) -> bool:
-        """Move a cursor and count; False when a full queue has moved it further."""
+        """Move a cursor and count; False when it has been moved further, or another sends now."""
         ...
 
 

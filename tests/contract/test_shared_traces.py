@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from processors.model.step import Source, Step
 from processors.model.trace import AgentTrace
 from sidecar.store.location import read_location
-from sidecar.store.outbox import Lane, Outgoing
+from sidecar.store.outbox import Advance, Lane, Outgoing, Tally
 from sidecar.store.postgres.connection import Database
 from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.outbox import PostgresOutbox
@@ -256,6 +256,83 @@ def test_one_sidecar_sends_for_an_exporter_and_another_takes_over(sidecars, kept
             break
     assert [each.payload for each in found] == [b"x", b"y"]
     second.close()
+
+
+def lose(kept, member):
+    """End the sessions of a sidecar that hold locks, as a restarted network would."""
+    kept.rows(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid IN"
+        f" (SELECT pid FROM pg_locks WHERE locktype = 'advisory') AND application_name = '{member}'"
+    )
+
+
+@pytest.fixture
+def named(kept):
+    """Databases whose connections the server tells apart."""
+    made = []
+
+    def make(name):
+        made.append(Database(read_location(f"{kept.url}"), schema="traces"))
+        made[-1]._settings["application_name"] = name
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+async def took(wanted):
+    """Look until it is so; what was found."""
+    for _ in range(500):
+        found = wanted()
+        if found:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")
+
+
+def test_who_lost_its_session_sends_nothing_until_it_leads_again(sidecars, kept, named):
+    (one,) = sidecars(1)
+    kept.prepare_outbox([Lane(name="a", bytes_max=1 << 30)])
+    item = Outgoing(project="shop", signal="traces", items=1, payload=b"x")
+    asyncio.run(one.take(exports=(item,)))
+    first = PostgresOutbox(named("first"), sealers=trace_stores.sealers)
+    second = PostgresOutbox(named("second"), sealers=trace_stores.sealers)
+    place = first.position("a")
+    (waiting,) = first.items_after(place, count_max=9, bytes_max=1 << 20)
+    assert first.sends("a") and not second.sends("a")
+    lose(kept, "first")
+    asyncio.run(took(lambda: not first.sends("a")))
+    step = Advance(
+        name="a", seq=waiting.seq, tallies=(Tally(signal="traces", fate="sent", items=1),)
+    )
+    assert second.position("a") == place and second.sends("a")
+    assert first.items_after(first.position("a"), count_max=9, bytes_max=1 << 20) == []
+    assert not asyncio.run(first.advance(step)), "its sending is the other's by now"
+    assert asyncio.run(second.advance(step))
+    assert kept.rows("SELECT items FROM export_tally") == [(1,)]
+    lose(kept, "second")
+    asyncio.run(took(lambda: first.position("a") == waiting.seq))
+    assert first.sends("a") and not second.sends("a")
+    first.close()
+    second.close()
+
+
+def test_who_lost_its_session_builds_nothing_that_another_builds(sidecars, kept, named):
+    (one,) = sidecars(1)
+    key = "a" * 32
+    asyncio.run(one.take(part(key, f"{key}.1")))
+    stores = [PostgresOpenTraces(named(n), sealers=trace_stores.sealers, source=n) for n in "ab"]
+    due = Due(now_ns=10_000, idle_ns=1, open_max_ns=1000, limit=100)
+    (opened,) = stores[0].due(due)
+    assert stores[1].due(due) == []
+    lose(kept, "a")
+    assert stores[1].due(due) == [opened]
+    assert stores[0].due(due) == [], "another builds it"
+    lose(kept, "b")
+    assert stores[0].due(due) == [opened]
+    for store in stores:
+        store.close()
 
 
 DAY_NS = 86_400_000_000_000

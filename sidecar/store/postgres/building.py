@@ -3,7 +3,7 @@
 Rules
 1. The lock only saves work: publishing compares versions under the row's lock, so that two builders
    of one trace publish it once.
-2. A trace whose builder died is free at once.
+2. A trace whose builder died, or lost its connection, is free at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,8 +42,7 @@ class Building:
     """The open traces that this process builds."""
 
     def __init__(self, database: Database) -> None:
-        self._session = Session(database)
-        self._mine: set[int] = set()
+        self._session = Session[int](database)
 
     def due(self, due: Due) -> list[Record]:
         """Rows of open traces to publish that no other process builds, the longest silent first."""
@@ -51,10 +50,9 @@ class Building:
 
     async def done(self, open_ids: Iterable[int]) -> None:
         """Others may build them from now on."""
-        mine = sorted(self._mine.intersection(open_ids))
-        if mine:
-            self._mine.difference_update(mine)
-            await self._session.run(lambda connection: connection.execute(_LET_GO, mine))
+        built = [open_id for open_id in open_ids if self._session.holds(open_id)]
+        if built:
+            await self._session.run(lambda connection: self._let_go(connection, built))
 
     def close(self) -> None:
         """Let go of all."""
@@ -73,20 +71,24 @@ class Building:
         # Another process may have published them between the look and the lock.
         found: list[Record] = await connection.fetch(_FOUND, taken, *when)
         still = {row[0] for row in found}
-        gone = [open_id for open_id in taken if open_id not in still]
-        if gone:
-            self._mine.difference_update(gone)
-            await connection.execute(_LET_GO, gone)
+        await self._let_go(connection, [open_id for open_id in taken if open_id not in still])
         return found
 
+    async def _let_go(self, connection: Connection, open_ids: Sequence[int]) -> None:
+        mine = sorted(self._session.held.intersection(open_ids))
+        if mine:
+            self._session.held.difference_update(mine)
+            await connection.execute(_LET_GO, mine)
+
     async def _take(self, connection: Connection, open_ids: Sequence[int], room: int) -> list[int]:
-        found = [open_id for open_id in open_ids if open_id in self._mine][:room]
-        room = min(room - len(found), HELD_MAX - len(self._mine))
+        mine = self._session.held
+        found = [open_id for open_id in open_ids if open_id in mine][:room]
+        room = min(room - len(found), HELD_MAX - len(mine))
         if room <= 0:
             return found
-        others = [open_id for open_id in open_ids if open_id not in self._mine]
+        others = [open_id for open_id in open_ids if open_id not in mine]
         # No more are tried than may be kept; where some are another's, the next page follows.
         for row in await connection.fetch(_TAKE, others[:room]):
-            self._mine.add(row[0])
+            mine.add(row[0])
             found.append(row[0])
         return found

@@ -4,8 +4,8 @@ Rules
 1. ``put`` runs inside the transaction that publishes, in the order of the commits; with no exporter
    nothing is kept.
 2. A cursor only grows. One that was moved past by a full queue is not set back.
-3. One sidecar at a time sends for an exporter: it holds a lock that goes with its connection. To
-   the others nothing waits, until they get it.
+3. One sidecar at a time sends for an exporter: it holds a lock that goes with its connection, and
+   moves the cursor on that connection. To the others nothing waits, until they get it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from sidecar.store.outbox import (
     binding,
 )
 from sidecar.store.postgres.again import in_order, whole
-from sidecar.store.postgres.connection import Connection, Database
+from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.session import Session
 
 _ROW_BYTES = 64
@@ -105,19 +105,15 @@ class PostgresOutbox:
         self._database = database
         self._sealers = sealers
         self._decompress = zstandard.ZstdDecompressor().decompress
-        self._session = Session(database)
-        self._mine: set[str] = set()
+        self._session = Session[str](database)
 
     def position(self, name: str) -> int:
         """The last item an exporter has passed; beyond all while another sidecar sends for it."""
-        if name not in self._mine:
-            if not self._session.run_sync(lambda connection: connection.fetchval(_SENDS, name)):
-                return _NOTHING_FOLLOWS
-            self._mine.add(name)
-        found = self._session.run_sync(
-            lambda c: c.fetchval("SELECT seq FROM export_cursor WHERE name = $1", name)
-        )
-        return int(found or 0)
+        return self._session.run_sync(lambda connection: self._position(connection, name))
+
+    def sends(self, name: str) -> bool:
+        """Whether this is still the one to send for an exporter, as far as is known unasked."""
+        return self._session.holds(name)
 
     def items_after(self, seq: int, *, count_max: int, bytes_max: int) -> list[Waiting]:
         """The items that follow ``seq``, of about ``bytes_max`` stored bytes; at least one."""
@@ -131,12 +127,30 @@ class PostgresOutbox:
         return self._database.read_sync(read)
 
     async def advance(self, step: Advance) -> bool:
-        """Move a cursor and count; False when it has been moved further by a full queue."""
-        return await self._database.run(whole(lambda connection: _advance(connection, step)))
+        """Move a cursor and count; False when a full queue or another sidecar has moved it, or
+        another sidecar sends now."""
+
+        async def move(connection: Connection) -> bool:
+            if not await self._leads(connection, step.name):
+                return False
+            return await whole(lambda connection: _advance(connection, step))(connection)
+
+        return await self._session.run(move, seconds=WRITE_SECONDS)
 
     def close(self) -> None:
         """Let go of the exporters."""
         self._session.close()
+
+    async def _position(self, connection: Connection, name: str) -> int:
+        if not await self._leads(connection, name):
+            return _NOTHING_FOLLOWS
+        found = await connection.fetchval("SELECT seq FROM export_cursor WHERE name = $1", name)
+        return int(found or 0)
+
+    async def _leads(self, connection: Connection, name: str) -> bool:
+        if name not in self._session.held and await connection.fetchval(_SENDS, name):
+            self._session.held.add(name)
+        return name in self._session.held
 
     def _waiting(self, seq: int, project: str, signal: str, items: int, sealed: bytes) -> Waiting:
         aad = binding(project, signal, items)  # type: ignore[arg-type]

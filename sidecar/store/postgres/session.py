@@ -2,29 +2,37 @@
 
 Rules
 1. Locks go with the connection: with the process, the machine or the network that it lived on.
-2. A connection that was lost is made again by the next call; what it had locked is free by then.
-3. Calls come in turn.
+2. What is locked is noted with the connection that locked it, and is known as lost the moment that
+   connection is. The next call makes a new one, which has locked nothing yet.
+3. Calls come in turn. What a job does, it does on one connection.
 """
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-import asyncpg
-
-from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
+from sidecar.store.postgres.connection import FAILED, READ_SECONDS, Connection, Database, Job
 
 T = TypeVar("T")
-_LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+Name = TypeVar("Name", int, str)
 
 
-class Session:
-    """Runs jobs on one connection outside the pool, opened when first needed."""
+class Session(Generic[Name]):
+    """Runs jobs on one connection outside the pool, opened when first needed.
+
+    ``held`` is for jobs: the names of what this connection has locked, which they keep true.
+    """
 
     def __init__(self, database: Database) -> None:
+        self.held: set[Name] = set()
         self._database = database
         self._connection: Connection | None = None
         self._turn: asyncio.Lock | None = None
+
+    def holds(self, name: Name) -> bool:
+        """Whether a lock is still this session's, as far as this end of the line knows."""
+        connection = self._connection
+        return connection is not None and not connection.is_closed() and name in self.held
 
     async def run(self, job: Job[T], *, seconds: float = READ_SECONDS) -> T:
         """The job's result. Raises StoreUnavailable."""
@@ -46,6 +54,8 @@ class Session:
             self._turn = asyncio.Lock()
         async with self._turn:
             if self._connection is None or self._connection.is_closed():
+                self._connection = None
+                self.held = set()
                 self._connection = await self._database.connect()
             connection = self._connection
             try:
@@ -56,10 +66,11 @@ class Session:
                 if isinstance(error, TimeoutError):
                     raise self._database.unavailable(error) from error
                 raise
-            except _LOST as error:
+            except FAILED as error:
                 raise self._database.unavailable(error) from error
 
     async def _end(self) -> None:
         connection, self._connection = self._connection, None
+        self.held = set()
         if connection is not None:
             connection.terminate()

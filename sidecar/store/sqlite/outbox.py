@@ -86,6 +86,10 @@ class SqliteOutbox:
             ).fetchone()
         return int(row[0]) if row else 0
 
+    def sends(self, name: str) -> bool:  # noqa: ARG002 (all are ours)
+        """Always: a file has one sidecar."""
+        return True
+
     def items_after(self, seq: int, *, count_max: int, bytes_max: int) -> list[Waiting]:
         """The items that follow ``seq``, up to about ``bytes_max`` opened bytes; at least one."""
         found: list[Waiting] = []
