@@ -235,6 +235,6 @@ def _check_end(ledger: GatewayLedger, keys: dict[str, bytes]) -> None:
     if fault is not None:
         raise SidecarError(
             f"the audit chain is not as it was written, at entry {fault.index}: {fault.what}",
-            where="ledger.db",
+            where=ledger.where,
             do="Run: sidecar audit verify. Restore the ledger from a backup, or start a new store.",
         )

@@ -372,3 +372,8 @@ class GatewayLedger(
     Claims, Recovery, ApprovalBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
 ):
     """All of the ledger, as the gateway needs it."""
+
+    @property
+    def where(self) -> str:
+        """The ledger for people: its file, or its database and schema."""
+        ...

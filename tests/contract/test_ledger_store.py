@@ -28,8 +28,9 @@ from msgspec import structs
 from processors.model.call import Receipt
 from processors.model.principal import StoredKey
 from sidecar import clock
-from sidecar.errors import StoreUnavailable
+from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gateway import audit, signing
+from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import (
     Answer,
@@ -576,3 +577,37 @@ def test_names_that_no_store_can_hold_are_found_nowhere(store):
         assert chain_fault(opened) is None
 
     run(store, scenario)
+
+
+def test_what_no_ledger_can_hold_is_asked_for_without_an_error(store):
+    half = "half \ud800"
+
+    async def scenario(opened):
+        for query in ({"project": half}, {"tool": half}, {"trace_id": half}):
+            assert opened.list_calls(CallQuery(**query)) == []
+        assert opened.get_call(half) is None and opened.get_call("c", half) is None
+        assert opened.get_receipt(half) is None and opened.get_receipt("r", half) is None
+        assert opened.find_approval(half) is None and opened.find_approval("a", half) is None
+        assert opened.list_approvals(half) == opened.list_approvals(after=(1, half)) == []
+
+    run(store, scenario)
+
+
+@shared
+def test_a_gateway_that_finds_the_chain_broken_says_where(store):
+    async def twice(opened):
+        await opened.activate_policy("another", NOW)
+
+    run(store, twice)
+    store.query("UPDATE audit SET hash = 'f' WHERE seq = (SELECT max(seq) FROM audit)")
+    in_file = hasattr(store, "path")
+    place = store.path if in_file else store.url.replace("sidecar@", "") + " schema ledger"
+
+    async def start(opened):
+        ports = Ports(ledger=opened, registry=None, policy=None, upstreams=None)
+        with pytest.raises(SidecarError, match="the audit chain is not as it was written") as no:
+            await Gateway(ports, Settings()).start()
+        assert no.value.where == str(place)
+
+    with store.ledger() as opened:
+        asyncio.run(start(opened))

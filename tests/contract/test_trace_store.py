@@ -25,6 +25,7 @@ from sidecar.store.traces import (
     TraceQuery,
     content_digest,
 )
+from sidecar.store.verdicts import VerdictQuery
 
 FOREVER = 1 << 60
 TRACE = "a" * 32
@@ -398,3 +399,32 @@ def test_however_steps_are_repeated_or_cut_each_part_is_in_once_and_nothing_is_l
         assert names == payloads
     assert due(store) == []
     kept.close()
+
+
+HALF = "half \ud800"
+ABOVE, BELOW = 1 << 70, -(1 << 70)
+
+
+def test_what_no_store_can_hold_is_asked_for_without_an_error(kept, store):
+    take(store, part())
+    publish(store, due(store)[0], trace())
+    (found,) = store.list_traces(TraceQuery(since_ns=BELOW, until_ns=ABOVE))
+    assert found.trace_id == TRACE
+    assert store.list_traces(TraceQuery(after=(ABOVE, "0"))) == [found]
+    for query in (
+        TraceQuery(since_ns=ABOVE),
+        TraceQuery(until_ns=BELOW),
+        TraceQuery(after=(BELOW, "0")),
+        TraceQuery(after=(1, HALF)),
+        *(TraceQuery(**{name: HALF}) for name in ("project", "service", "outcome")),
+    ):
+        assert store.list_traces(query) == []
+    assert store.get_trace(HALF) is None and store.get_trace(TRACE, HALF) is None
+    assert store.get_trace(TRACE, revision=ABOVE) is store.get_trace(TRACE, revision=BELOW) is None
+    assert store.revisions(HALF, "shop") == store.revisions(TRACE, HALF) == []
+    assert kept.published().after(0, TraceQuery(project=HALF)) == (1, [])
+    verdicts = kept.verdicts()
+    assert verdicts.get_verdict(HALF) is None and verdicts.get_verdict("v", HALF) is None
+    for after in ((ABOVE, "v"), (BELOW, HALF)):
+        assert verdicts.list_verdicts(VerdictQuery(after=after)) == []
+    assert verdicts.list_verdicts(VerdictQuery(project=HALF)) == []

@@ -78,6 +78,11 @@ class PostgresLedger(PostgresLedgerReader):
         self._closed = False
 
     @property
+    def where(self) -> str:
+        """The ledger for people."""
+        return f"{self._database.where} schema {self._database.schema}"
+
+    @property
     def listening(self) -> bool:
         """Whether notifications arrive now; they do soon after the first wait."""
         return self._presence.listening

@@ -14,8 +14,3 @@ def kept(text: str) -> str:
     """A text as it is kept; the audit chain holds it whole, escaped."""
     whole = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return whole if whole.isascii() else whole.encode(errors="replace").decode()
-
-
-def bounded(number: int | None) -> int | None:
-    """A number as a column can be compared with it: 64 bits hold no greater one."""
-    return None if number is None else min(max(number, -(2**63)), 2**63 - 1)

@@ -11,8 +11,9 @@ import zstandard
 
 from processors.model.trace import AgentTrace
 from sidecar.errors import SidecarError
+from sidecar.store.asked import bounded
 from sidecar.store.postgres.connection import Database, Record
-from sidecar.store.postgres.text import bounded, storable
+from sidecar.store.postgres.text import storable
 from sidecar.store.traces import TraceQuery, TraceSummary, decode_trace
 
 SUMMARY = (

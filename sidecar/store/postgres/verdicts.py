@@ -6,8 +6,9 @@ Rules
 """
 
 from processors.model.verdict import Verdict
+from sidecar.store.asked import bounded
 from sidecar.store.postgres.connection import Database
-from sidecar.store.postgres.text import bounded, storable
+from sidecar.store.postgres.text import storable
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary, decode_verdict, encode_verdict
 
 _SUMMARY = "verdict_id, project, suite, baseline, candidate, status, exit_code, created_at_ns"

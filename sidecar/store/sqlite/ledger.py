@@ -69,6 +69,7 @@ class SqliteLedger(SqliteLedgerReader):
         self._jobs = Transactions(self._chain)
         self._writer = Writer(connection, str(path), self._chain.sign_head)
         self._memory = path == ":memory:"
+        self.where = str(path)
         self._owners = Owners(path)
         self._warmed: set[str] = set()
         self.ephemeral = is_ephemeral(path)

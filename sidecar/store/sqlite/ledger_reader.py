@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from processors.model.call import Approval, Receipt
+from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
 from sidecar.store.sealing import open_approval, open_fact
@@ -53,14 +54,20 @@ class SqliteLedgerReader:
 
     def list_calls(self, query: CallQuery) -> list[CallRow]:
         """Calls that match, newest first."""
+        if not encodable(query.project, query.tool, query.trace_id):
+            return []
         return self._read(lambda connection: calls.list_newest(connection, query))
 
     def get_call(self, call_id: str, project: str | None = None) -> CallRow | None:
         """One call with its receipts' ids."""
+        if not encodable(call_id, project):
+            return None
         return self._read(lambda connection: calls.find(connection, project, call_id))
 
     def get_receipt(self, receipt_id: str, project: str | None = None) -> Receipt | None:
         """One receipt as it stands in the chain."""
+        if not encodable(receipt_id, project):
+            return None
         return self._read(lambda connection: calls.find_receipt(connection, project, receipt_id))
 
     def facts_after(self, seq: int, limit: int) -> list[Fact]:
@@ -70,6 +77,8 @@ class SqliteLedgerReader:
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
         """A request as stored; whether it has expired since is the reader's arithmetic."""
+        if not encodable(approval_id, project):
+            return None
         row = self._read(lambda connection: approvals.find(connection, project, approval_id))
         return open_approval(row, self._sealers) if row else None
 
@@ -80,6 +89,8 @@ class SqliteLedgerReader:
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first; ``after`` a moment and id of the list."""
+        if not encodable(project, after[1] if after else None):
+            return []
         rows = self._read(
             lambda connection: approvals.list_newest(connection, project, limit, after)
         )

@@ -8,6 +8,7 @@ Rules
 from pathlib import Path
 from typing import Any
 
+from sidecar.store.asked import encodable
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.traces import TraceQuery, TraceSummary
 
@@ -32,6 +33,8 @@ class SqlitePublished:
 
     def after(self, place: int, query: TraceQuery) -> tuple[int, list[TraceSummary]]:
         """The next place, and the matching revisions up to it; ``limit`` bounds one look."""
+        if not encodable(query.project, query.service, query.outcome):
+            return max(place, self.place()), []
         conditions = (
             ("project = ?", query.project),
             ("service = ?", query.service),

@@ -19,6 +19,7 @@ import zstandard
 
 from processors.model.trace import AgentTrace
 from sidecar.errors import SidecarError
+from sidecar.store.asked import bounded, encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.sqlite.bounds import admitted, expire, prune, room_taken, tally
 from sidecar.store.sqlite.connection import migrate, open_database, translating
@@ -106,15 +107,18 @@ class SqliteTraces:
 
     def list_traces(self, query: TraceQuery) -> list[TraceSummary]:
         """The newest revision of each matching trace, newest start first."""
+        start_ns, trace_id = query.after or (None, None)
+        if not encodable(query.project, query.service, query.outcome, trace_id):
+            return []
         conditions: list[tuple[str, tuple[object, ...]]] = [
             ("project = ?", (query.project,)),
             ("service = ?", (query.service,)),
-            ("started_ns >= ?", (query.since_ns,)),
-            ("started_ns < ?", (query.until_ns,)),
+            ("started_ns >= ?", (bounded(query.since_ns),)),
+            ("started_ns < ?", (bounded(query.until_ns),)),
             ("outcome = ?", (query.outcome,)),
         ]
         if query.after is not None:  # the first part alone is what an index can use
-            start_ns, trace_id = query.after
+            start_ns = bounded(start_ns)
             placed = "started_ns <= ? AND (started_ns < ? OR trace_id > ?)"
             conditions.append((placed, (start_ns, start_ns, trace_id)))
         used = [(text, values) for text, values in conditions if None not in values]
@@ -130,6 +134,8 @@ class SqliteTraces:
 
     def revisions(self, trace_id: str, project: str) -> list[TraceSummary]:
         """All revisions of a trace, oldest first; none where there is no such trace."""
+        if not encodable(trace_id, project):
+            return []
         with translating(self._path):
             self._presence.check()
             rows = self._connection.execute(
@@ -146,6 +152,9 @@ class SqliteTraces:
 
         Raises SidecarError where two projects have it.
         """
+        if not encodable(trace_id, project):
+            return None
+        revision = bounded(revision)
         with translating(self._path):
             self._presence.check()
             rows = self._connection.execute(

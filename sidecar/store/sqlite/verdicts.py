@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from processors.model.verdict import Verdict
+from sidecar.store.asked import bounded, encodable
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary, decode_verdict, encode_verdict
 
@@ -44,6 +45,8 @@ class SqliteVerdicts:
 
     def get_verdict(self, verdict_id: str, project: str | None = None) -> Verdict | None:
         """The verdict of that id, or of the one id that starts so."""
+        if not encodable(verdict_id, project):
+            return None
         rows = self._rows(
             "SELECT content FROM verdict WHERE substr(verdict_id, 1, ?) = ?"
             " AND (project = ? OR ? IS NULL) LIMIT 2",
@@ -53,12 +56,15 @@ class SqliteVerdicts:
 
     def list_verdicts(self, query: VerdictQuery) -> list[VerdictSummary]:
         """Matching verdicts, newest first."""
+        moment_ns, after_id = query.after or (None, None)
+        if not encodable(query.project, query.suite, after_id):
+            return []
         rows = self._rows(
             f"SELECT {_SUMMARY} FROM verdict"  # noqa: S608 (fixed texts only)
             " WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR suite = ?2)"
             " AND (?4 IS NULL OR (created_at_ns, verdict_id) < (?4, ?5))"
             " ORDER BY created_at_ns DESC, verdict_id DESC LIMIT ?3",
-            (query.project, query.suite, query.limit, *(query.after or (None, None))),
+            (query.project, query.suite, query.limit, bounded(moment_ns), after_id),
         )
         names = _SUMMARY.split(", ")
         return [VerdictSummary(**dict(zip(names, row, strict=True))) for row in rows]
