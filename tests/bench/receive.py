@@ -7,7 +7,9 @@ same run, medians of three:
 
 - rotel -> blackhole: the rotel agent takes OTLP and keeps nothing (the budget: 1.1 times this);
 - rotel -> OTLP: the same, sending on over gRPC, which is what else it can do with it;
-- kept nowhere: our receivers with a sink that keeps nothing: what the journal costs.
+- kept nowhere: our receivers with a sink that keeps nothing: what the journal costs;
+- bare server: the same gRPC and HTTP libraries, each reading its message and answering: no key, no
+  look at it. What no Python receiver on them can beat.
 """
 
 import argparse
@@ -26,6 +28,7 @@ from pathlib import Path
 import aiohttp
 import grpc
 import uvloop
+from aiohttp import web
 
 sys.path[:0] = [str(Path(__file__).parent)]
 import _payloads as payloads  # noqa: E402
@@ -98,6 +101,33 @@ async def serve(folder, keeps):
     keys.close()
 
 
+async def serve_bare():
+    """The libraries alone: ports to stdout, then it serves until it is killed."""
+
+    async def export(_, context):
+        await context.read()
+        return b""
+
+    async def answer(request):
+        b"".join([piece async for piece in request.content.iter_any()])
+        return web.Response(content_type="application/x-protobuf")
+
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 1 << 26)])
+    service, _, method = EXPORT.strip("/").partition("/")
+    handler = grpc.stream_unary_rpc_method_handler(export)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {method: handler}),)
+    )
+    ports = {"grpc": server.add_insecure_port("127.0.0.1:0")}
+    await server.start()
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    ports["http"] = runner.addresses[0][1]
+    print(json.dumps(ports), flush=True)
+    await asyncio.Event().wait()
+
+
 async def load(send, bodies, seconds):
     """Send the bodies in turn, IN_FLIGHT at a time, for about ``seconds``; how many were sent."""
     sent, end = 0, time.monotonic() + seconds
@@ -154,6 +184,7 @@ def servers(stack, folder):
             *("--otlp-exporter-endpoint", onward, "--otlp-exporter-protocol", "grpc"),
         ),
         "kept nowhere": ours(folder / "nothing", "--nothing"),
+        "bare server": ours(folder / "bare", "--bare"),
     }
     for server in filter(None, made.values()):
         stack.enter_context(_stopped(server))
@@ -217,12 +248,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve")
     parser.add_argument("--nothing", action="store_true")
+    parser.add_argument("--bare", action="store_true")
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--rounds", type=int, default=3)
     options, _ = parser.parse_known_args()
     if options.serve:
         keep_buffers()
-        uvloop.run(serve(options.serve, not options.nothing))
+        uvloop.run(serve_bare() if options.bare else serve(options.serve, not options.nothing))
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=".")))

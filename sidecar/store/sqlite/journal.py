@@ -30,14 +30,15 @@ from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.scripts import JOURNAL, scripts
 from sidecar.store.sqlite.writer import Writer
 
-# A request of some tens of KB is one page, where pages of 4 KB would make a chain of them.
-PAGE_BYTES = 65536
+# A commit writes and checksums whole pages: large ones cost a small request more than it has bytes,
+# small ones make a long chain of a large request.
+PAGE_BYTES = 8192
 # Roughly what a row costs beside its sealed bytes.
 _ROW_BYTES = 128
 _WAITING_MAX = 256 * 1024**2
 _RETRY_AFTER_S = 5
 _TRIM_ROWS = 256
-_CHECKPOINT_PAGES = 512
+_CHECKPOINT_BYTES = 32 * 1024**2
 # Small requests of several senders share a commit: what it costs is most of what such a one costs.
 # A sender alone never waits for others, nor does a large request.
 _LINGER_SECONDS, _LINGER_BYTES_MAX = 0.002, 256 * 1024
@@ -56,7 +57,8 @@ class SqliteJournal:
         self._bytes_max = bytes_max
         self._compress = zstandard.ZstdCompressor(level=1).compress
         connection = open_database(path, page_bytes=PAGE_BYTES)
-        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()  # an older file's own
+        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_BYTES // page_bytes}")
         connection.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
         migrate(connection, scripts(JOURNAL), path)
         self._head = self._tail = 0
