@@ -202,6 +202,8 @@ def objects(sentence: str, taken: list[Money]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(sentence):
         word = match["word"]
+        if word.isalpha():
+            continue
         named = "@" in word or (_DIGIT.search(word) and is_identifier(word))
         if named and word not in amounts:
             found[word] = None

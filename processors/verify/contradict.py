@@ -28,12 +28,19 @@ _EVIDENCE_MAX = 64
 
 def contradictions(case: Case) -> tuple[Contradiction, ...]:
     """Every contradiction, each once with all that was said of it, claims first."""
+    if not case.trace.evidence and not _governed(case):
+        return ()
     found: dict[tuple[str, str, str | None], Contradiction] = {}
     for item in (*_against_evidence(case), *unreceipted(case), *_against_receipts(case)):
         key = (item.code, item.detail, item.step_id)
         known = found.get(key)
         found[key] = item if known is None else _both(known, item)
     return tuple(found.values())
+
+
+def _governed(case: Case) -> bool:
+    """Whether a tool ran that the registry knows, which the gateway may have had to see."""
+    return any(name is not None for _, name in case.executed)
 
 
 def _against_evidence(case: Case) -> Iterator[Contradiction]:

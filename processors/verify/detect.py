@@ -67,14 +67,22 @@ def detect(
 
 
 def _found(run: Run, settings: Settings) -> Iterator[Found]:
-    circles = list(loops(run, settings.loop))
-    yield from circles
+    circles: list[Found] = []
+    if len(run.trace.steps) >= settings.loop.repeats_min:
+        circles = list(loops(run, settings.loop))
+        yield from circles
     yield from burns(run.trace, settings.budget)
-    yield from idle_claims(run)
-    if run.uses:
+    if run.trace.claims:
+        yield from idle_claims(run)
+    if not run.uses:
+        return
+    told = any(use.receipts or use.step.decision is not None for use in run.uses)
+    if told or len(run.uses) > 1:
         yield from retries(run)
         yield from repeats(run, settings.repeat, (step for one in circles for step in one.steps))
+    if told or settings.approvals.tools:
         yield from unapproved(run, settings.approvals)
+    if settings.order:
         yield from out_of_order(run, settings.order)
 
 

@@ -43,6 +43,7 @@ _ARGUMENTS_MAX: Final = 200
 _TARGET_WORDS_MAX: Final = 6
 _EXCERPT_MAX: Final = 200
 _LOOKED_AT_MAX: Final = 256
+_SHORT: Final = 1024**2
 _KINDS: Final = {
     "email": "an e-mail address",
     "url": "a link",
@@ -81,7 +82,7 @@ class Sign(Struct, frozen=True, kw_only=True):
 def injections(run: Run, settings: Injection) -> tuple[list[Found], bool]:
     """Every call led by strangers' words; and whether some text was too long to be read."""
     acts = [use for use in run.uses if use.executed and use.arguments is not None]
-    if not any(not use.reading or _links(use) for use in acts):
+    if not acts or _leads_nobody(run) or not any(not use.reading or _links(use) for use in acts):
         return [], False
     strangers = Strangers(run, settings)
     if not strangers.words:
@@ -90,6 +91,23 @@ def injections(run: Run, settings: Injection) -> tuple[list[Found], bool]:
     strangers.look_for({value[0] for one in given for item in one for value in item.values})
     search = _Search(run, settings, strangers)
     return list(search.found(zip(acts, given, strict=True))), strangers.bounded
+
+
+def _leads_nobody(run: Run) -> bool:
+    """Whether the run has one call, whose own result came after it, and that can be read whole."""
+    if len(run.uses) > 1 or any(step.kind == "retrieval" for step in run.trace.steps):
+        return False
+    use = run.uses[0]
+    asker = use.step.tool.requested_by if use.step.tool is not None else None
+    if asker and any(step.step_id == asker for step in run.trace.steps[use.place + 1 :]):
+        return False
+    result = use.result
+    if isinstance(result, dict) and len(result) <= _ARGUMENTS_MAX:
+        inside = result.values()
+        if any(isinstance(item, dict | list | tuple) for item in inside):
+            return False
+        return sum(len(item) for item in inside if isinstance(item, str)) < _SHORT
+    return result is None or isinstance(result, str)
 
 
 def _links(use: ToolUse) -> bool:
