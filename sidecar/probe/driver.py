@@ -1,7 +1,8 @@
 """The probes' loop: ask, look again while state may still settle, and hand the evidence back.
 
 Rules
-1. A probe never raises: whatever goes wrong is evidence with ``held`` None and a code.
+1. A probe never raises: whatever goes wrong is evidence with ``held`` None and a code. So is an
+   answer that a wire's own reader fails on: what the world holds keeps no trace from its verdict.
 2. ``deadline`` bounds each try. While the expectation does not hold, it is asked again with growing
    pauses until ``until`` has passed; the last answer stands.
 3. With ``stable_for``, what holds is looked at again until it has held that long; what does not get
@@ -19,7 +20,9 @@ from msgspec import Struct, field
 from processors.model.evidence import Evidence
 from sidecar import clock
 from sidecar.probe.plan import ProbeRequest, unknown
+from sidecar.telemetry import log
 
+_LOG = log("probe")
 AT_ONCE = 8
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.05, 2.0
 
@@ -64,7 +67,7 @@ async def _settled(request: ProbeRequest, askers: Askers, now: clock.Now) -> Evi
     while True:
         attempts += 1
         async with seat:
-            found = await askers.of(request).ask(request, attempts, now)
+            found = await _tried(request, askers, attempts, now)
         at = clock.monotonic_ns()
         if found.held:
             held_since = at if held_since is None else held_since
@@ -80,3 +83,12 @@ async def _settled(request: ProbeRequest, askers: Askers, now: clock.Now) -> Evi
     if found.held:
         return unknown(request, "not_stable_yet", now_ns=now(), data=found.data)
     return found
+
+
+async def _tried(request: ProbeRequest, askers: Askers, attempts: int, now: clock.Now) -> Evidence:
+    try:
+        return await askers.of(request).ask(request, attempts, now)
+    except Exception as error:  # a date that no datetime holds, a number of 5,000 digits …
+        _LOG.warning("probe_answer_unreadable", probe=request.probe, kind=type(error).__name__)
+        data = {"attempts": attempts}
+        return unknown(request, "answer_unreadable", now_ns=now(), data=data)

@@ -2,8 +2,8 @@
 
 Rules
 1. The address is resolved, vetted and pinned by egress; TLS verifies the name, not the address.
-2. The role must not be able to write: a superuser, or one that may write any table, is refused.
-   The transaction is read-only besides, with a statement timeout, and holds one statement.
+2. The role must not be able to write: a superuser, one that may write any table or a column of
+   it, and one that may become such a role, is refused. The transaction is read-only besides, with a statement timeout, and holds one statement.
 3. Values are bound, never put into the text; one that does not fit its place's type is refused.
 4. Numbers beyond integers come as their exact text ("60.00"), times as RFC 3339, JSON parsed.
 5. A connection is made for a try and closed after it: nothing of one try is seen by another.
@@ -36,11 +36,14 @@ _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS: Final = frozenset({"float4", "float8"})
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar", "name", "citext", "unknown", "char"})
 _CAN_WRITE: Final = """
-    SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR EXISTS (
-        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname !~ '^pg_'
-        AND n.nspname != 'information_schema'
-        AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))
+    SELECT EXISTS (
+        SELECT FROM pg_roles r
+        WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND (r.rolsuper OR EXISTS (
+            SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname !~ '^pg_'
+            AND n.nspname != 'information_schema'
+            AND (has_table_privilege(r.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+                OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE')))))
 """
 
 

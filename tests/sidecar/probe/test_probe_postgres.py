@@ -28,7 +28,7 @@ SCHEMA = """
 def shop():
     """The port and name of a database with one refund, and a role that may only read it."""
     server = shared()
-    for role in ("looker", "writer"):
+    for role in ("looker", "writer", "noter", "heir"):
         server.execute(f"DROP ROLE IF EXISTS {role}")
         server.execute(f"CREATE ROLE {role} LOGIN")
     with database(migrated=False) as url:
@@ -36,8 +36,12 @@ def shop():
         for statement in filter(str.strip, SCHEMA.split(";")):
             server.execute(statement, database=name)
         server.execute("GRANT SELECT, INSERT ON refunds TO writer", database=name)
+        server.execute("GRANT SELECT, UPDATE (note) ON refunds TO noter", database=name)
+        server.execute("GRANT SELECT ON refunds TO heir", database=name)
+        server.execute("ALTER ROLE heir NOINHERIT")
+        server.execute("GRANT writer TO heir")
         yield server, name
-        server.execute("DROP OWNED BY looker, writer", database=name)
+        server.execute("DROP OWNED BY looker, writer, noter, heir", database=name)
 
 
 def asked(shop, query, parameters=(), expect="size(rows) == 1", *, role="looker", **fields):
@@ -132,7 +136,21 @@ def test_what_cannot_be_answered_is_unknown_with_its_code(shop, query, parameter
     assert (found.held, found.detail) == (None, code)
 
 
-@pytest.mark.parametrize("role", ["writer", "sidecar"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT '20000-01-01'::timestamptz AS a",
+        "SELECT '4000-01-01 BC'::date AS a",
+        "SELECT ('1' || repeat('0', 6000))::jsonb AS a",
+        "SELECT (repeat('[', 3000) || repeat(']', 3000))::jsonb AS a",
+    ],
+)
+def test_a_value_that_cannot_be_read_leaves_the_state_unknown(shop, query):
+    found = asked(shop, query)
+    assert (found.held, found.detail) == (None, "answer_unreadable")
+
+
+@pytest.mark.parametrize("role", ["writer", "sidecar", "noter", "heir"])
 def test_a_role_that_can_write_is_not_used(shop, role):
     found = asked(shop, BY_ORDER, ["arguments.order_id"], role=role)
     assert (found.held, found.detail) == (None, "role_can_write")
