@@ -468,11 +468,15 @@ class PipelineSettings(Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(Struct, frozen=True, kw_only=True):
-    """The same to the exporters' process; ``own_ports`` are never dialled on this machine."""
+    """The same to the exporters' process; ``own_ports`` are never dialled on this machine.
+
+    ``source`` names this sidecar among those that share a database.
+    """
 
     loaded: Loaded
     master: bytes
     own_ports: tuple[int, ...]
+    source: str
 
 
 class _Part(Protocol):
@@ -543,8 +547,8 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         stack.callback(journal.close)
         ledger = stack.enter_context(closing(stores.ledger(ring)))
         stores.migrate_traces()
-        _prepare_export(loaded, stores)
         name = journal_cursor(journal.journal_id)
+        _prepare_export(loaded, stores, name)
         traces = stack.enter_context(closing(stores.traces(name)))
         egress = Egress(own_ports=own_ports)
         stack.push_async_callback(egress.close)
@@ -601,7 +605,9 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         if config.telemetry.traces.exporter is not None:
             await _start(stack, open_own_traces(loaded, own_ports))
         if config.export:
-            pids["export"] = await _start_export(stack, loaded, stores, master, egress, own_ports)
+            pids["export"] = await _start_export(
+                stack, loaded, stores, name, master, egress, own_ports
+            )
         yield Serving(
             addresses=addresses,
             keys=dev_keys,
@@ -766,21 +772,24 @@ def open_certificate(loaded: Loaded, key: str, tls: Tls) -> Certificate | None:
     return Certificate(files, where=where, now_s=lambda: clock.now_ns() / 1e9, tell=tell)
 
 
-def _prepare_export(loaded: Loaded, stores: Backend) -> None:
+def _prepare_export(loaded: Loaded, stores: Backend, source: str) -> None:
     """A place in the outbox for each exporter, before anything is put in."""
     lanes = [
         Lane(name=exporter.title, bytes_max=exporter.otlp.queue.bytes_max)
         for exporter in loaded.config.export
     ]
-    forgotten = stores.prepare_outbox(lanes)
+    forgotten = stores.prepare_outbox(lanes, source)
     if forgotten:
-        log("export").warning("export_forgotten", requests=forgotten, reason="no exporter is left")
+        log("export").warning(
+            "export_forgotten", requests=forgotten, reason="their exporter is gone"
+        )
 
 
 async def _start_export(
     stack: AsyncExitStack,
     loaded: Loaded,
     stores: Backend,
+    source: str,
     master: bytes,
     egress: Egress,
     own_ports: set[int],
@@ -801,7 +810,9 @@ async def _start_export(
         except TargetRefused as error:
             log("export").warning("export_not_reachable_yet", reason=str(error))
     progress = stack.enter_context(closing(stores.export_progress()))
-    settings = ExportSettings(loaded=loaded, master=master, own_ports=tuple(sorted(own_ports)))
+    settings = ExportSettings(
+        loaded=loaded, master=master, own_ports=tuple(sorted(own_ports)), source=source
+    )
     process = PipelineProcess("sidecar.app:export_main", msgspec.json.encode(settings), "export")
     await _start(stack, process)
     await _start(stack, ExportWatch(progress))
@@ -1005,7 +1016,8 @@ def _open_export(settings: bytes) -> Life:
     stack = ExitStack()
     stores = stack.enter_context(open_backend(given.loaded))
     keys = stack.enter_context(closing(stores.keys()))
-    outbox = stack.enter_context(closing(stores.outbox(keyring(keys, given.master))))
+    ring = keyring(keys, given.master)
+    outbox = stack.enter_context(closing(stores.outbox(ring, given.source)))
     own_ports = frozenset(given.own_ports)
     start = Path(given.loaded.folder)
     lanes = [open_lane(each, start, own_ports) for each in given.loaded.config.export]

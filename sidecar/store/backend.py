@@ -152,11 +152,11 @@ class Backend(Closing, Protocol):
         """The pipeline's working state."""
         ...
 
-    def prepare_outbox(self, lanes: Sequence[Lane]) -> int:
-        """Make the exporters' places those of ``lanes``; requests forgotten with the last one."""
+    def prepare_outbox(self, lanes: Sequence[Lane], source: str) -> int:
+        """Make a sidecar's places those of ``lanes``; requests forgotten with what nobody has."""
         ...
 
-    def outbox(self, sealers: Sealers) -> OutboxStore:
+    def outbox(self, sealers: Sealers, source: str) -> OutboxStore:
         """What exporters are to send."""
         ...
 

@@ -14,7 +14,7 @@ from sidecar.store.location import read_location
 from sidecar.store.outbox import Advance, Lane, Outgoing, Tally
 from sidecar.store.postgres.connection import Database
 from sidecar.store.postgres.open_traces import PostgresOpenTraces
-from sidecar.store.postgres.outbox import PostgresOutbox
+from sidecar.store.postgres.outbox import PostgresOutbox, prepare_outbox
 from sidecar.store.postgres.published import PostgresPublished
 from sidecar.store.traces import (
     Bounds,
@@ -316,6 +316,34 @@ def test_who_lost_its_session_sends_nothing_until_it_leads_again(sidecars, kept,
     assert first.sends("a") and not second.sends("a")
     first.close()
     second.close()
+
+
+def test_a_sidecar_with_fewer_exporters_takes_no_queue_from_those_that_have_more(sidecars, kept):
+    (one,) = sidecars(1)
+    both = [Lane(name=name, bytes_max=1 << 30) for name in ("a", "b")]
+
+    def start(source, *lanes):
+        return prepare_outbox(one.database, lanes, source=source)
+
+    def places():
+        return [name for (name,) in kept.rows("SELECT name FROM export_cursor ORDER BY 1")]
+
+    assert start("s1", *both) == start("s2", *both) == 0
+    item = Outgoing(project="shop", signal="traces", items=1, payload=b"x")
+    asyncio.run(one.take(exports=(item,)))
+    assert start("s2", both[0]) == start("s2") == start("new") == 0
+    assert places() == ["a", "b"], "the first has them still"
+    assert (start("s1", both[0]), places()) == (1, ["a"]), "and now nobody has the second"
+    assert start("s2", both[1]) == 0
+    age = "UPDATE export_seen SET seen_at = seen_at - interval '{}'"
+    kept.rows(age.format("6 days 23 hours"))
+    outbox = PostgresOutbox(one.database, sealers=trace_stores.sealers, source="s2")
+    assert outbox.position("b") == 0, "it runs, and is seen so"
+    outbox.close()
+    kept.rows(age.format("2 hours"))
+    assert (start("new"), places()) == (1, ["b"]), "who was not seen for seven days is gone"
+    assert start("s2") == 1
+    assert kept.rows("SELECT count(*) FROM export_item") == [(0,)]
 
 
 def test_who_lost_its_session_builds_nothing_that_another_builds(sidecars, kept, named):

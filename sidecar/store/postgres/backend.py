@@ -69,13 +69,13 @@ class PostgresBackend:
         database = self._made("traces")
         return PostgresOpenTraces(database, sealers=sealers, bounds=bounds, source=source)
 
-    def prepare_outbox(self, lanes: Sequence[Lane]) -> int:
-        """Make the exporters' places those of ``lanes``; requests forgotten with the last one."""
-        return prepare_outbox(self._made("traces"), lanes)
+    def prepare_outbox(self, lanes: Sequence[Lane], source: str) -> int:
+        """Make a sidecar's places those of ``lanes``; requests forgotten with what nobody has."""
+        return prepare_outbox(self._made("traces"), lanes, source=source)
 
-    def outbox(self, sealers: Sealers) -> PostgresOutbox:
+    def outbox(self, sealers: Sealers, source: str) -> PostgresOutbox:
         """What exporters are to send."""
-        return PostgresOutbox(self._made("traces"), sealers=sealers)
+        return PostgresOutbox(self._made("traces"), sealers=sealers, source=source)
 
     def export_progress(self) -> PostgresExportProgress:
         """How the exporters do."""

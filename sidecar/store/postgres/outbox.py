@@ -6,6 +6,8 @@ Rules
 2. A cursor only grows. One that was moved past by a full queue is not set back.
 3. One sidecar at a time sends for an exporter: it holds a lock that goes with its connection, and
    moves the cursor on that connection. To the others nothing waits, until they get it.
+4. A place belongs to every sidecar that has its exporter. It goes when the last of them is started
+   without it; one that is gone for good keeps it for ``SEEN_DAYS`` more, within the queue's bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +28,9 @@ from sidecar.store.outbox import (
 from sidecar.store.postgres.again import in_order, whole
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.session import Session
+
+SEEN_DAYS = 7
+"""How long the place of an exporter is kept that only a sidecar not seen since has."""
 
 _ROW_BYTES = 64
 _TRIM_ROWS = 256
@@ -56,18 +61,35 @@ _ADVANCE = (
     " coalesce((SELECT end_offset FROM export_item WHERE export_item.seq = $2), end_offset)"
     " WHERE name = $1 AND seq < $2 RETURNING 1"
 )
+_SEEN = (
+    "INSERT INTO export_seen SELECT name, $2, clock_timestamp() FROM unnest($1::text[]) AS n (name)"
+    " ON CONFLICT (name, source) DO UPDATE SET seen_at = excluded.seen_at"
+)
+_SEEN_STILL = (
+    "UPDATE export_seen SET seen_at = clock_timestamp() WHERE name = $1 AND source = $2"
+    " AND seen_at < clock_timestamp() - interval '1 hour'"
+)
+_SEEN_NO_MORE = (
+    "DELETE FROM export_seen WHERE source = $2 AND name <> ALL ($1::text[])"
+    " OR seen_at < clock_timestamp() - make_interval(days => $3)"
+)
+_FORGET = (
+    "DELETE FROM export_cursor c WHERE NOT EXISTS (SELECT FROM export_seen WHERE name = c.name)"
+    " RETURNING seq"
+)
 _TRIM = (
     "DELETE FROM export_item WHERE seq <= (SELECT min(seq) FROM export_cursor)"
     " AND seq < (SELECT min(seq) FROM export_item) + $1"
 )
 
 
-def prepare_outbox(database: Database, lanes: Sequence[Lane]) -> int:
-    """Make the cursors those of ``lanes``; items forgotten with the last one.
+def prepare_outbox(database: Database, lanes: Sequence[Lane], *, source: str = "pipeline") -> int:
+    """Make a sidecar's cursors those of ``lanes``; items forgotten with those nobody has any more.
 
-    An exporter that is new starts with the oldest item that is kept.
+    An exporter that is new starts with the oldest item that is kept. ``source`` names the sidecar
+    among those that share the database.
     """
-    return database.run_sync(whole(lambda connection: _prepare(connection, lanes)))
+    return database.run_sync(whole(lambda connection: _prepare(connection, lanes, source)))
 
 
 async def put(
@@ -101,9 +123,10 @@ async def put(
 class PostgresOutbox:
     """The exporters' side: reads what waits, moves cursors."""
 
-    def __init__(self, database: Database, *, sealers: Sealers) -> None:
+    def __init__(self, database: Database, *, sealers: Sealers, source: str = "pipeline") -> None:
         self._database = database
         self._sealers = sealers
+        self._source = source
         self._decompress = zstandard.ZstdDecompressor().decompress
         self._session = Session[str](database)
 
@@ -142,6 +165,7 @@ class PostgresOutbox:
         self._session.close()
 
     async def _position(self, connection: Connection, name: str) -> int:
+        await connection.execute(_SEEN_STILL, name, self._source)
         if not await self._leads(connection, name):
             return _NOTHING_FOLLOWS
         found = await connection.fetchval("SELECT seq FROM export_cursor WHERE name = $1", name)
@@ -197,11 +221,17 @@ async def _progress(connection: Connection) -> list[Progress]:
     ]
 
 
-async def _prepare(connection: Connection, lanes: Sequence[Lane]) -> int:
+async def _prepare(connection: Connection, lanes: Sequence[Lane], source: str) -> int:
     await in_order(connection)
-    await connection.execute(
-        "DELETE FROM export_cursor WHERE name <> ALL ($1::text[])", [lane.name for lane in lanes]
-    )
+    names = [lane.name for lane in lanes]
+    await connection.execute(_SEEN_NO_MORE, names, source, SEEN_DAYS)
+    await connection.execute(_SEEN, names, source)
+    left = [row[0] for row in await connection.fetch(_FORGET)]
+    forgotten = 0
+    if left:
+        forgotten = await connection.fetchval(
+            "SELECT count(*) FROM export_item WHERE seq > $1", min(left)
+        )
     head = int(await connection.fetchval(_HEAD))
     row = await connection.fetchrow(
         "SELECT seq - 1, end_offset - octet_length(sealed) - $1::bigint FROM export_item"
@@ -221,9 +251,9 @@ async def _prepare(connection: Connection, lanes: Sequence[Lane]) -> int:
             " ON CONFLICT (name) DO UPDATE SET bytes_max = excluded.bytes_max",
             *(lane.name, row[0], row[1], lane.bytes_max),
         )
-    if lanes:
-        return 0
-    return int((await connection.execute("DELETE FROM export_item")).rpartition(" ")[2])
+    if not await connection.fetchval("SELECT EXISTS (SELECT FROM export_cursor)"):
+        await connection.execute("DELETE FROM export_item")
+    return int(forgotten)
 
 
 async def _advance(connection: Connection, step: Advance) -> bool:

@@ -61,11 +61,11 @@ class SqliteBackend:
         """The pipeline's working state."""
         return SqliteOpenTraces(self._traces, sealers=sealers, bounds=bounds)
 
-    def prepare_outbox(self, lanes: Sequence[Lane]) -> int:
-        """Make the exporters' places those of ``lanes``; requests forgotten with the last one."""
+    def prepare_outbox(self, lanes: Sequence[Lane], source: str) -> int:  # noqa: ARG002 (there is one)
+        """Make a sidecar's places those of ``lanes``; requests forgotten with what nobody has."""
         return prepare_outbox(self._traces, lanes)
 
-    def outbox(self, sealers: Sealers) -> SqliteOutbox:
+    def outbox(self, sealers: Sealers, source: str) -> SqliteOutbox:  # noqa: ARG002 (there is one)
         """What exporters are to send."""
         return SqliteOutbox(self._traces, sealers=sealers)
 

@@ -32,7 +32,7 @@ _TRIM_ROWS = 256
 
 
 def prepare_outbox(path: Path | str, lanes: Sequence[Lane]) -> int:
-    """Make the cursors those of ``lanes``, before anybody runs; items forgotten with the last one.
+    """Make the cursors those of ``lanes``, before anybody runs; items forgotten with the others.
 
     An exporter that is new starts with the oldest item that is kept.
     """
@@ -170,9 +170,12 @@ class SqliteExportProgress:
 def _prepare(connection: sqlite3.Connection, lanes: Sequence[Lane]) -> int:
     head = _head(connection)
     names = [lane.name for lane in lanes]
-    for (name,) in connection.execute("SELECT name FROM export_cursor").fetchall():
+    forgotten = 0
+    for name, place in connection.execute("SELECT name, seq FROM export_cursor").fetchall():
         if name not in names:
             connection.execute("DELETE FROM export_cursor WHERE name = ?", (name,))
+            waited = "SELECT COUNT(*) FROM export_item WHERE seq > ?"
+            forgotten = max(forgotten, connection.execute(waited, (place,)).fetchone()[0])
     oldest = connection.execute(
         "SELECT seq - 1, end_offset - length(sealed) - ? FROM export_item ORDER BY seq LIMIT 1",
         (_ROW_BYTES,),
@@ -184,9 +187,9 @@ def _prepare(connection: sqlite3.Connection, lanes: Sequence[Lane]) -> int:
             " ON CONFLICT (name) DO UPDATE SET bytes_max = excluded.bytes_max",
             (lane.name, seq, offset, lane.bytes_max),
         )
-    if lanes:
-        return 0
-    return max(0, connection.execute("DELETE FROM export_item").rowcount)
+    if not lanes:
+        connection.execute("DELETE FROM export_item")
+    return forgotten
 
 
 def _advance(step: Advance, connection: sqlite3.Connection) -> bool:
