@@ -127,6 +127,12 @@ def _verdict(decided: dict[str, Any]) -> str:
     return plain(f"{decided['approval_id']} {decided['status']}{suffix}")
 
 
+_REMEDIES = {
+    401: "Give a key that is not revoked or expired: sidecar key list",
+    403: "Decide with a person's key, not an agent's: sidecar key create --kind approver",
+}
+
+
 def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
     """One request to the running sidecar's control API. Raises SidecarError."""
     client = loaded.config.client
@@ -151,7 +157,11 @@ def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> A
             return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
-            raise SidecarError(_problem(error.read()), where=client.url + path) from None
+            raise SidecarError(
+                _problem(error.read()),
+                where=client.url + path,
+                do=_REMEDIES.get(error.code, ""),
+            ) from None
     except (OSError, ValueError) as error:
         raise SidecarError(
             f"the sidecar does not answer: {getattr(error, 'reason', error)}",

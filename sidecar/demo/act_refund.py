@@ -35,7 +35,7 @@ def verified(stage: Stage) -> Act:
     ]
     return Act(
         name="verified_success",
-        story=(*_told(done), _why(trace)),
+        story=(*_told(done), concluded(trace)),
         checks=tuple(_waived(stage, done, checks)),
         ids=_ids(stage, done),
     )
@@ -94,7 +94,7 @@ def contradicted(stage: Stage, version: str) -> Act:
         lambda t: _outcome(t) == "contradicted" if claims else bool(evidence.of_source(t, "probe")),
     )
     counted = ledger.count(stage.shop_database, "ORD-1004")
-    found: list[str] = [c.code for c in trace.outcome.contradictions]
+    found: list[str] = list(dict.fromkeys(c.code for c in trace.outcome.contradictions))
     probes = evidence.of_source(trace, "probe")
     checks = [
         Check(
@@ -112,7 +112,7 @@ def contradicted(stage: Stage, version: str) -> Act:
     story = (
         f"The shop answers 201 and does nothing. Agent {version} is asked for the refund.",
         *_told(done),
-        _why(trace),
+        concluded(trace),
     )
     return Act(
         name="false_success",
@@ -176,10 +176,12 @@ def _told(done: Run) -> Iterator[str]:
     yield f"It told the customer: {done.output}"
 
 
-def _why(trace: AgentTrace) -> str:
+def concluded(trace: AgentTrace) -> str:
+    """The outcome in one sentence: every contradiction of it once, else what evidence held."""
     status = trace.outcome.status
-    for contradiction in trace.outcome.contradictions:
-        return f"The sidecar concludes {status}: {contradiction.detail}"
+    if trace.outcome.contradictions:
+        details = dict.fromkeys(item.detail for item in trace.outcome.contradictions)
+        return f"The sidecar concludes {status}: {'; '.join(details)}"
     held = [_named(e) for s in ("receipt", "probe") for e in evidence.of_source(trace, s) if e.held]
     return f"The sidecar concludes {status}, on independent evidence: {', '.join(held) or 'none'}."
 

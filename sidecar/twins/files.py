@@ -101,7 +101,7 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SidecarError(
-            f"it cannot be read: {error.strerror}", where=str(path), do="Check the path."
+            f"the file cannot be read: {error.strerror}", where=str(path), do="Check the path."
         ) from None
 
 

@@ -224,7 +224,11 @@ def test_approve_and_deny_go_to_the_running_sidecar_with_the_approvers_key(
         assert json.loads(out)["status"] == "denied"
         with pytest.raises(SidecarError, match="approval_denied"):
             sidecar(store, "approvals", "approve", written[2], *decide)
-        for key, problem in ((live.agent, "forbidden"), ("nonsense", "unauthenticated")):
+        refused = (
+            (live.agent, r"\(forbidden\).*person's key"),
+            ("nonsense", r"\(unauthenticated\).*sidecar key list"),
+        )
+        for key, problem in refused:
             with pytest.raises(SidecarError, match=problem):
                 sidecar(
                     store, "approvals", "approve", live.approval_id, "--reason", "x", "--key", key

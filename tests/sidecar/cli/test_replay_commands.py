@@ -154,6 +154,7 @@ REPLAY = ("replay", "suite.yaml")
             "not a duration",
         ),
         (("gate", "show", "nothing"), 3, "there is no store"),
+        (("replay", "no.yaml", "--candidate", "cmd:x"), 3, "the file cannot be read"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line_and_exits_3(shell, words, code, said):
