@@ -405,11 +405,17 @@ def digests_of(loaded: Loaded, project: str, kind: Kind, value: str) -> list[Dig
     ]
 
 
-def check_keyring(ring: Keyring, projects: list[str], loaded: Loaded) -> None:
-    """Open every project's data key now, so that a wrong master key stops the start, not a call."""
+def check_keyring(ring: Keyring, projects: list[str], loaded: Loaded, *, make: bool = True) -> None:
+    """Open every project's data key now, so that a wrong master key stops the start, not a call.
+
+    ``make``: give a project without one its own. Raises SidecarError.
+    """
     for project in projects:
         try:
-            ring(project)
+            if make:
+                ring(project)
+            else:
+                ring.check(project)
         except SealBroken:
             raise _wrong_seal(f"project {project}", loaded) from None
 

@@ -9,12 +9,12 @@ Rules
 """
 
 import asyncio
+import http.client
 import os
 import shutil
 import socket
 import ssl
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -106,15 +106,23 @@ def _seal(loaded: Loaded) -> Iterator[Check]:
 def _store(loaded: Loaded) -> Iterator[Check]:
     folder = Path(loaded.store_folder)
     yield _room(loaded, folder)
-    if not (folder / "ledger.db").exists() and not loaded.config.store.on_postgres:
-        yield good("store", f"{folder} is empty; the first start makes it")
-        return
     try:
+        # Opening the keys makes what is missing: only a ledger that is whole is opened.
+        with app.open_backend(loaded) as stores:
+            ledger = next(each for each in stores.schemas() if each.name == "ledger")
+        if not ledger.number:
+            where = folder if not loaded.config.store.on_postgres else "the database"
+            yield good("store", f"{where} is empty; the first start makes it")
+            return
+        if ledger.pending:
+            added = ", ".join(ledger.pending)
+            yield good("store", f"the first start brings its ledger up to date: {added}")
+            return
         with app.open_keys(loaded) as keys:
             stored = keys.list_keys()
             master = app.master_key(loaded)
             names = [project.name for project in loaded.config.projects]
-            app.check_keyring(app.keyring(keys, master), names, loaded)
+            app.check_keyring(app.keyring(keys, master), names, loaded, make=False)
     except SidecarError as error:
         yield wrong("store", error)
         return
@@ -240,10 +248,15 @@ def _answers(address: str) -> bool:
         return False
     host, port = split_address(address)
     there = "127.0.0.1" if host in _ANYWHERE else host
-    url = f"http://{there}:{port}/healthz"
-    with suppress(OSError, ValueError), urllib.request.urlopen(url, timeout=3) as got:
-        return bool(got.read(16) == b"ok\n")
-    return False
+    # Straight there: by no proxy of the environment, and wherever it might lead further.
+    asking = http.client.HTTPConnection(there, port, timeout=_DIAL_SECONDS)
+    try:
+        asking.request("GET", "/healthz")
+        return bool(asking.getresponse().read(16) == b"ok\n")
+    except (OSError, ValueError, http.client.HTTPException):
+        return False  # whatever speaks there, it is no sidecar
+    finally:
+        asking.close()
 
 
 async def _policy(loaded: Loaded) -> Check:

@@ -3,7 +3,8 @@
 Rules
 1. The address is resolved, vetted and pinned by egress; TLS verifies the name, not the address.
 2. The role must not be able to write: a superuser, one that may write any table or a column of
-   it, and one that may become such a role, is refused. The transaction is read-only besides, with a statement timeout, and holds one statement.
+   it, and one that may become such a role, is refused. The transaction is read-only besides, with
+   a statement timeout, and holds one statement.
 3. Values are bound, never put into the text; one that does not fit its place's type is refused.
 4. Numbers beyond integers come as their exact text ("60.00"), times as RFC 3339, JSON parsed.
 5. A connection is made for a try and closed after it: nothing of one try is seen by another.

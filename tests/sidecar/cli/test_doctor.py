@@ -3,23 +3,26 @@
 import json
 import os
 import socket
+import threading
 
 import pytest
 from click.testing import CliRunner
+from postgres_rig import database, shared
 
 from sidecar.cli.root import root
 from tests.tls_rig import Authority, write
 
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname IN ('ledger', 'traces')"
 GOOD = """\
 seal: {{key_file: seal}}
-store: {{url: "sqlite:///data"}}
+store: {{url: "{store}"}}
 receive: {{grpc: "127.0.0.1:0", http: "127.0.0.1:0"}}
 gateway:
   listen: "127.0.0.1:{gateway}"
   upstreams: [{{name: shop, url: "{shop}", allow_cidrs: ["127.0.0.1/32"]}}]
   tools: [{{name: refund, upstream: shop, match: {{method: POST, path: /refunds}}}}]
 control: {{listen: "127.0.0.1:0", grpc: "127.0.0.1:0"}}
-metrics: {{listen: "127.0.0.1:0"}}
+metrics: {{listen: "127.0.0.1:{metrics}"}}
 """
 
 
@@ -38,7 +41,13 @@ def place(tmp_path, monkeypatch, shop):
         folder = tmp_path
 
         def write(self, **changed):
-            given = {"gateway": 0, "shop": f"http://127.0.0.1:{shop}", **changed}
+            given = {
+                "gateway": 0,
+                "metrics": 0,
+                "store": "sqlite:///data",
+                "shop": f"http://127.0.0.1:{shop}",
+                **changed,
+            }
             (tmp_path / "sidecar.yaml").write_text(GOOD.format(**given))
 
     (tmp_path / "seal").write_text(os.urandom(32).hex())
@@ -85,6 +94,37 @@ def test_a_busy_port_is_named_with_its_key(place):
     assert "in use" in checks["gateway.listen"]["what"] and checks["gateway.listen"]["do"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [b"SSH-2.0-OpenSSH_9\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 300 + b"\r\n"],
+    ids=["no HTTP", "HTTP without measure"],
+)
+def test_what_holds_the_metrics_port_may_speak_as_it_likes(place, said):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def speak():
+            with other.accept()[0] as caller:
+                caller.recv(4096)
+                caller.sendall(said)
+
+        speaking = threading.Thread(target=speak)
+        speaking.start()
+        place.write(metrics=other.getsockname()[1])
+        code, checks = examined()
+        speaking.join()
+    assert code == 3
+    assert checks["metrics.listen"]["state"] == "wrong"
+
+
+def test_an_empty_database_is_left_empty(place):
+    with database(migrated=False) as url:
+        place.write(store=url)
+        code, checks = examined()
+        found = shared().execute(SCHEMAS, url.rsplit("/", 1)[1])
+    assert (code, checks["store"]["state"]) == (0, "good")
+    assert found == [], "it changed something"
+
+
 def test_a_missing_seal_key_and_one_that_all_can_read(place):
     (place.folder / "seal").chmod(0o444)
     code, checks = examined()
@@ -101,6 +141,18 @@ def test_a_store_that_another_key_sealed(place):
     (place.folder / "seal").write_text(os.urandom(32).hex())
     code, checks = examined()
     assert code == 3 and "not the one that sealed" in checks["store"]["what"]
+
+
+def test_a_project_that_has_no_key_yet_is_given_none(place):
+    made = CliRunner().invoke(root, ["key", "create", "--kind", "agent", "--project", "default"])
+    assert made.exit_code == 0, made.output
+    (place.folder / "seal").chmod(0o600)
+    right = (place.folder / "seal").read_text()
+    (place.folder / "seal").write_text(os.urandom(32).hex())
+    examined()
+    (place.folder / "seal").write_text(right)
+    rotated = CliRunner().invoke(root, ["key", "rotate-data", "--project", "default"])
+    assert rotated.exit_code == 0, rotated.output
 
 
 def test_missing_keys_are_told_by_kind_and_made_ones_are_not(place):
