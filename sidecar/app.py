@@ -136,6 +136,12 @@ def _location(loaded: Loaded) -> Location:
             where=str(path),
             do="Correct store.password_file.",
         ) from None
+    except UnicodeDecodeError:
+        raise SidecarError(
+            "the database's password is not UTF-8",
+            where=str(path),
+            do="Correct store.password_file.",
+        ) from None
 
 
 @contextmanager
@@ -313,7 +319,7 @@ def master_key(loaded: Loaded, *, make: bool = False) -> bytes:
     Without ``seal.key_file`` it lies beside the data folder, never in it. Raises SidecarError.
     """
     path = seal_key_path(loaded)
-    if not path.exists():
+    if not _is_there(path):
         if not make:
             raise SidecarError(
                 "there is no seal key",
@@ -333,6 +339,14 @@ def master_key(loaded: Loaded, *, make: bool = False) -> bytes:
             where=str(path),
             do="Make one with: openssl rand -hex 32",
         ) from None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is there, or may be: where nobody lets us look, reading it says so."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def seal_key_path(loaded: Loaded) -> Path:

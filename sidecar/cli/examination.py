@@ -132,7 +132,7 @@ def _store(loaded: Loaded) -> Iterator[Check]:
 
 def _room(loaded: Loaded, folder: Path) -> Check:
     """Whether the data folder can be written and has the room the journal may take."""
-    there = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    there = next(each for each in (folder, *folder.resolve().parents) if _seen(each))
     if not os.access(there, os.W_OK | os.X_OK):
         return Check(
             name="data folder",
@@ -150,6 +150,14 @@ def _room(loaded: Loaded, folder: Path) -> Check:
             do="Give it a larger disk, or lower receive.journal.bytes_max.",
         )
     return good("data folder", told)
+
+
+def _seen(path: Path) -> bool:
+    """Whether something is there that we may know of."""
+    try:
+        return path.exists()
+    except OSError:  # a folder above it is closed to us
+        return False
 
 
 def _keys(loaded: Loaded, stored: list[StoredKey]) -> Iterator[Check]:

@@ -48,9 +48,9 @@ def load_bundle(folder: str | Path = "", *, tests: bool = False) -> Bundle:
     Raises SidecarError.
     """
     root = Path(folder) if folder else default_bundle_path()
-    if not root.is_dir():
-        raise _broken(root, "is missing or no folder")
     try:
+        if not root.is_dir():
+            raise _broken(root, "is missing or no folder")
         names = sorted(_names(root, tests))
         modules = [Module(name, _text(root, name)) for name in names if name.endswith(".rego")]
         data = [_data(root, name) for name in names if not name.endswith(".rego")]

@@ -68,7 +68,8 @@ def _snapshots(stack: ExitStack, paths: Sequence[Path]) -> list[tuple[Path, sqli
 def _state(folder: Path, name: str) -> SchemaState:
     path, names = folder / f"{name}.db", tuple(SCHEMAS[name])
     number = 0
-    if path.exists():
-        with closing(open_database(path, read_only=True)) as connection, translating(path):
-            number = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    with translating(path):
+        if path.exists():
+            with closing(open_database(path, read_only=True)) as connection:
+                number = int(connection.execute("PRAGMA user_version").fetchone()[0])
     return SchemaState(name=name, number=number, newest=len(names), pending=names[number:])

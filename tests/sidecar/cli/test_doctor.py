@@ -143,6 +143,30 @@ def test_a_store_that_another_key_sealed(place):
     assert code == 3 and "not the one that sealed" in checks["store"]["what"]
 
 
+@pytest.mark.parametrize(
+    ("key", "old", "new"),
+    [
+        ("seal key", "key_file: seal", "key_file: {long}"),
+        ("store", "sqlite:///data", "sqlite:///{long}/data"),
+        ("policy", "control:", "policy: {{bundle: {long}}}\ncontrol:"),
+    ],
+)
+def test_a_path_that_cannot_even_be_looked_at_is_told(place, key, old, new):
+    written = place.folder / "sidecar.yaml"
+    text = written.read_text()
+    assert old in text
+    written.write_text(text.replace(old, new.format(long="x" * 300)))
+    code, checks = examined()
+    assert (code, checks[key]["state"]) == (3, "wrong")
+
+
+def test_a_database_password_that_is_no_text_is_told(place):
+    (place.folder / "password").write_bytes(b"\xff\xfe")
+    place.write(store='postgresql://u@127.0.0.1:1/x", password_file: "password')
+    code, checks = examined()
+    assert code == 3 and "UTF-8" in checks["store"]["what"]
+
+
 def test_a_project_that_has_no_key_yet_is_given_none(place):
     made = CliRunner().invoke(root, ["key", "create", "--kind", "agent", "--project", "default"])
     assert made.exit_code == 0, made.output
