@@ -174,9 +174,18 @@ class Server:
 
     def _guard(self):
         """End the server and its folder with this process, however that ends: its pipe closes."""
-        ends = f"cat >/dev/null; kill -QUIT {self._process.pid}; sleep 1; rm -rf {self._folder}"
+        pid = self._process.pid
+        ends = (
+            f"cat >/dev/null; kill -QUIT {pid}; kill -CONT {pid}; n=0;"  # it may stand still
+            f" while kill -0 {pid} && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done;"
+            f" kill -KILL {pid}; rm -rf {self._folder}"
+        )
         self._guardian = subprocess.Popen(
-            ["sh", "-c", ends], stdin=subprocess.PIPE, start_new_session=True
+            ["sh", "-c", ends],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def _unguard(self):
