@@ -6,7 +6,8 @@ Rules
 2. Each statement is judged by itself: what another source says excuses none (``case``), so that
    more of the agent's words never take a contradiction away.
 3. A claim said with little confidence accuses nobody. What a tool's result says is no lie of the
-   agent's: its failure accuses nobody, its success only where no answer admits the failure.
+   agent's: its failure accuses nobody, its success only where no answer admits the failure or
+   says that it is not known.
 4. Details are one sentence that names tools and codes, never content.
 
 ``disagree`` has spans against receipts, ``mismatch`` amounts and targets; docs/specs/outcome.md has
@@ -96,9 +97,9 @@ def _claimed_success(case: Case) -> Iterator[Contradiction]:
 def _excused(case: Case, claim: Claim, meant: Sequence[Effect]) -> bool:
     """Whether what was said along with a claim of success takes it back."""
     if claim.source == "tool_result":
-        admitted = (item for item in case.claims if item.source != "tool_result")
+        spoken = (item for item in case.claims if item.source != "tool_result")
         ended = all(effect.held is not False or case.plainly_failed(effect) for effect in meant)
-        return ended and any(item.status == "failure" for item in admitted)
+        return ended and any(item.status != "success" for item in spoken)
     if claim.subject is not None:
         return False
     return any(item.status == "failure" and same_statement(item, claim) for item in case.claims)

@@ -185,6 +185,9 @@ def test_a_result_that_says_done_stands_against_state():
     assert item.code == "claimed_success_state_failed" and item.said == ("claim-1",)
     honest = "I was unable to issue the refund."
     assert codes([done], [receipt(), probe(False)], honest) == []
+    careful = "I could not confirm the refund of order A-1001: the order does not show it."
+    doubted = judged([done], [receipt(), probe(False)], careful).outcome
+    assert (doubted.status, doubted.contradictions) == ("verified_failure", ())
     both = judged([done], [receipt(), probe(False)], "Your refund has been issued.")
     assert {len(one.said) for one in both.outcome.contradictions} == {1}
     assert [one.code for one in both.outcome.contradictions] == ["claimed_success_state_failed"] * 2
@@ -270,6 +273,7 @@ SENTENCES = (
     "The refund for order A-1002 has been issued.",
     "All set!",
     "Something went wrong.",
+    "I could not confirm the refund.",
     "I refunded 1 of 2 orders.",
     "The first attempt failed, but the refund has been issued.",
     "已退款。",
