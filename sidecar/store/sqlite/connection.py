@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from sidecar.errors import StoreUnavailable
 
@@ -63,7 +64,7 @@ def open_database(
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 _make(file)
             connection = sqlite3.connect(
-                f"file:{file}?mode={'ro' if read_only else 'rw'}",
+                f"file:{quote(str(file))}?mode={'ro' if read_only else 'rw'}",
                 uri=True,
                 isolation_level=None,
                 check_same_thread=False,

@@ -1,5 +1,6 @@
 """What one process has committed is not taken away by another that opens and closes the store."""
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -37,3 +38,11 @@ def test_a_second_connection_of_ours_does_not_give_up_the_locks_of_the_first(tmp
 def test_a_new_store_is_its_owners_alone(tmp_path):
     open_database(tmp_path / "b.db").close()
     assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["a?mode=memory&x=", "b%41", "c#d"])
+def test_a_database_lies_where_its_path_says_whatever_a_uri_makes_of_it(tmp_path, name):
+    path = tmp_path / name / "ledger.db"
+    with contextlib.closing(open_database(path)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    assert path.stat().st_size > 0
