@@ -185,9 +185,15 @@ def _moment(claims: Claims, name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unauthenticated(f"the token's {name} is no time")
-    return float(value)
+    try:
+        seconds = float(value)
+    except OverflowError:  # whole numbers have no bound, times do
+        seconds = math.inf
+    if not math.isfinite(seconds):
+        raise Unauthenticated(f"the token's {name} is no time")
+    return seconds
 
 
 def principal(

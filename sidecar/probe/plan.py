@@ -368,9 +368,11 @@ def judge_answer(
     data: Mapping[str, Any],
 ) -> Evidence:
     """What an answer of state at ``at_ns`` proves; ``expect`` sees it under ``name``."""
-    if at_ns < request.ended_ns:
+    # A step that says it ends in the future cannot make every look at its state too early.
+    ended_ns = min(request.ended_ns, now_ns)
+    if at_ns < ended_ns:
         return unknown(request, "stale", now_ns=now_ns, data=data)
-    if request.fresh_ns is not None and at_ns > request.ended_ns + request.fresh_ns:
+    if request.fresh_ns is not None and at_ns > ended_ns + request.fresh_ns:
         return unknown(request, "too_late", now_ns=now_ns, data=data)
     try:
         held = request.expect.holds({**request.bindings, name: answer})

@@ -124,6 +124,7 @@ HOSTILE = {
     "its own key in the header": token(key=OTHER, kid=..., jwk=OTHER.as_dict(private=False)),
     "its own key set": token(key=OTHER, jku="https://evil.example/keys"),
     "its own chain": token(key=OTHER, x5u="https://evil.example/chain"),
+    "an end beyond all numbers": token(claims(exp=10**400)),
     "an extension that must be understood": token(crit=["exp"], exp=1),
     "another issuer": token(claims(iss="https://id.example/realms/y")),
     "an issuer with a slash more": token(claims(iss=ISSUER + "/")),

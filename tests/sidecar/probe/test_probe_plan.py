@@ -1,10 +1,12 @@
 """Which steps are asked about, with what, and what an answer proves."""
 
+import msgspec
 import pytest
 
 from processors.model.evidence import Evidence
 from processors.model.step import Message, Part, Step, Tool
 from processors.model.trace import AgentTrace
+from processors.verify.outcome import judge
 from sidecar.errors import Problem
 from sidecar.probe.config import HttpProbe, McpProbe, Probe, SqlProbe
 from sidecar.probe.plan import ProbeReply, judge_response, load, plan
@@ -236,3 +238,26 @@ def test_an_mcp_resource_is_a_uri_whose_values_are_encoded():
     assert request.mcp.resource == "crm://orders/A%201"
     (request,) = planned([step(1, arguments={"order_id": "../x"})], **mcp)
     assert request.refused == "url_value_refused"
+
+
+@pytest.mark.requirement("OUT-02")
+def test_a_step_that_says_it_ends_in_the_future_is_looked_at_all_the_same():
+    late = AgentTrace(
+        trace_id=TRACE,
+        steps=(
+            msgspec.structs.replace(
+                step(1, arguments={"order_id": "A", "amount": 50}), end_ns=NOW * 9
+            ),
+        ),
+    )
+    (request,) = plan(late, load([probe()]))
+    found = judge_response(
+        request, ProbeReply(status=200, headers=(), body=b'{"refunded": 0}'), now_ns=NOW
+    )
+    assert (found.held, found.detail) == (False, "expectation_not_met")
+    judged = judge(
+        msgspec.structs.replace(late, evidence=(found,), final_output="I refunded EUR 50."),
+        tools={},
+        now_ns=NOW,
+    )
+    assert judged.outcome.status == "contradicted"
