@@ -10,6 +10,8 @@ from postgres_rig import database
 from sidecar.store.ledger import CallQuery, Seen
 from sidecar.store.postgres import approvals, calls, chain, claims
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 FILL = f"""
 INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,
         fence, attempt, call_id, updated_at_ns, expires_at_ns)

@@ -31,6 +31,8 @@ from sidecar.store.traces import (
 )
 from sidecar.store.verdicts import VerdictQuery
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 DAY_NS = 86_400_000_000_000
 NOW_NS = 20_000 * DAY_NS
 FILLED = {

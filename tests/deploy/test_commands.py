@@ -32,6 +32,8 @@ from deployed import (
 )
 from postgres_rig import database
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 SECONDS = 60
 IMAGES = ("agenttwin-sidecar", "agenttwin-sidecar-demo")
 

@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import SidecarProcess
 from tenancy_world import EXPORT, spans, trace_id
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 AGENT, PERSON, NOBODY = "spiffe://shop/agent", "ana.people.internal", "spiffe://shop/nobody"
 TLS = (
     '{cert_file: server.pem, key_file: server.key, client_ca_file: clients.pem, client_auth: "%s"}'

@@ -15,6 +15,8 @@ from aiohttp import web
 sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import CONFIG, SidecarProcess
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 TOOLS = """\
 policy: {{deadline: 5s}}
 gateway:

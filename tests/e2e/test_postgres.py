@@ -25,6 +25,8 @@ from sidecar.store.postgres.connection import Database
 from sidecar.store.postgres.traces import PostgresTraces
 from sidecar.store.traces import TraceQuery
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from kill_rounds import _descendants  # noqa: E402

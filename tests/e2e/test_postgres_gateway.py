@@ -16,6 +16,8 @@ from postgres_rig import Server
 sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import SidecarProcess
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 SECONDS = 60
 CONFIG = """\
 seal: {{key_file: seal-key}}

@@ -21,6 +21,8 @@ from sidecar.__main__ import main
 sys.path.insert(0, str(Path(__file__).parent))
 from sidecar_process import CONFIG, SidecarProcess
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 SECONDS = 120
 SECRET = "the words of customer 4711"
 

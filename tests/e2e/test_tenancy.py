@@ -115,6 +115,6 @@ async def scenario(folder, count):
 
 @pytest.mark.requirement("REC-05")
 @pytest.mark.requirement("SEC-01")
-@pytest.mark.parametrize("count", [1500, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])
 def test_nothing_of_a_project_is_read_or_changed_without_a_credential_of_it(tmp_path, count):
     asyncio.run(scenario(tmp_path, count))

@@ -23,6 +23,8 @@ from sidecar import app, clock
 from sidecar.identity.keys import KeyTerms, mint_key
 from sidecar.store.sqlite.keys import SqliteKeys
 
+pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
+
 CONFIG = """
 seal: {key_file: seal-key}
 store: {url: "sqlite:///data"}
