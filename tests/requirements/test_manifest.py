@@ -6,6 +6,7 @@ built promise may have tests and still be deferred; one that is not deferred mus
 
 import ast
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ ROWS = json.loads((HERE / "manifest.json").read_text())
 IDS = {row["id"] for row in ROWS}
 
 
+@cache
 def marked():
     """Every id in a ``@pytest.mark.requirement("ID")`` of the tests, with its places."""
     found = {}

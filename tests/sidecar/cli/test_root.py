@@ -47,7 +47,7 @@ def test_a_usage_error_exits_3_never_2(arguments, tmp_path):
     done = run(*arguments, cwd=tmp_path)
     assert done.returncode == 3
     assert done.stdout == ""
-    assert "Error" in done.stderr
+    assert "error" in done.stderr.lower()
 
 
 def test_a_wrong_configuration_exits_3_and_names_file_and_line(tmp_path):
