@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.full  # whole demos, minutes each
-
 SECONDS = 900  # a bound on hanging; on a machine shared by many the loop takes minutes
 
 

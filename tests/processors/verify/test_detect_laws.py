@@ -14,8 +14,6 @@ from processors.model.trace import AgentTrace, TraceWarning
 from processors.verify.detect import DETECTIONS_MAX, STEPS_MAX, detect
 from processors.verify.detect_settings import Approvals, Budget, Order, Settings
 
-pytestmark = pytest.mark.full  # minutes on two cores
-
 EVERYTHING = Settings(
     budget=Budget(tokens_max=1, model_calls_max=1, tool_calls_max=1, seconds_max=1),
     approvals=Approvals(tools=("issue_refund",)),

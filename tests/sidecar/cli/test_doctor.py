@@ -12,8 +12,6 @@ from postgres_rig import database, shared
 from sidecar.cli.root import root
 from tests.tls_rig import Authority, write
 
-pytestmark = pytest.mark.full  # each starts a policy engine
-
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname IN ('ledger', 'traces')"
 GOOD = """\
 seal: {{key_file: seal}}

@@ -17,8 +17,6 @@ from sidecar.store.envelope import Sealer
 from sidecar.store.sqlite.traces import SqliteOpenTraces
 from sidecar.store.traces import CursorMove, Digests, Due, Intake, Part, Publication
 
-pytestmark = pytest.mark.full  # each runs agents as processes
-
 TWIN = """\
 twin: shop
 entities:

@@ -113,7 +113,6 @@ def test_text_and_talk_are_cleaned_on_their_way_out(capsys):
     assert shown.err == "d\\u202e\n"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "arguments",
     [

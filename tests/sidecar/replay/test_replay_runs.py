@@ -17,8 +17,6 @@ from sidecar.gate.evidence import conclude
 from sidecar.replay.process import Launch, answer, run_agent
 from sidecar.replay.reference import read_reference
 
-pytestmark = pytest.mark.full  # minutes on two cores
-
 REFUND = """
 - id: refund
   input: {order: A-1}
