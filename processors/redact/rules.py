@@ -5,7 +5,8 @@ Rules
    answer, claims' texts, identifiers and amounts, errors' and free texts, evidence data, attributes
    that ``allowed`` does not list. Ids, names, times, status, usage, decisions and the outcome stay.
 2. ``redacted``: texts stay, with what ``detectors`` find replaced on the project's terms;
-   attributes of unknown keys go. ``full``: all stays.
+   attributes of unknown keys go; claims and excerpts show no word that the texts they were cut from
+   do not (``parts``). ``full``: all stays.
 3. ``content_state`` keeps that there was something: what lost anything is ``redacted``.
 4. Redacting twice changes nothing, and the same trace gives the same result.
 """
@@ -19,6 +20,7 @@ from processors.model.evidence import Claim, Contradiction, Evidence, Outcome
 from processors.model.names import Capture
 from processors.model.trace import AgentTrace, Service, TraceWarning
 from processors.redact.keeping import Keeping, Masked, NamesOnly
+from processors.redact.parts import Parts
 from processors.redact.steps import redact_step
 from processors.redact.terms import Terms
 
@@ -54,6 +56,9 @@ def keeping(on: Terms | Capture) -> Keeping | None:
 def redact_with(trace: AgentTrace, keep: Keeping) -> AgentTrace:
     """The trace as this keeping keeps it."""
     service = trace.service
+    steps = tuple(redact_step(step, keep) for step in trace.steps)
+    final = keep.text(trace.final_output) if trace.final_output else trace.final_output
+    parts = Parts(trace.steps, steps, trace.final_output, final)
     return replace(
         trace,
         conversation_id=keep.name(trace.conversation_id) if trace.conversation_id else None,
@@ -62,12 +67,12 @@ def redact_with(trace: AgentTrace, keep: Keeping) -> AgentTrace:
             version=keep.name(service.version) if service.version else service.version,
         ),
         warnings=tuple(_warning(warning, keep) for warning in trace.warnings),
-        steps=tuple(redact_step(step, keep) for step in trace.steps),
-        final_output=keep.text(trace.final_output) if trace.final_output else trace.final_output,
-        claims=tuple(_claim(claim, keep) for claim in trace.claims),
+        steps=steps,
+        final_output=final,
+        claims=tuple(_claim(claim, keep, parts) for claim in trace.claims),
         evidence=tuple(_evidence(item, keep) for item in trace.evidence),
         outcome=_outcome(trace.outcome, keep),
-        detections=tuple(_detection(item, keep) for item in trace.detections),
+        detections=tuple(_detection(item, keep, parts) for item in trace.detections),
     )
 
 
@@ -92,17 +97,25 @@ def _contradiction(item: Contradiction, keep: Keeping) -> Contradiction:
     return replace(item, detail=f"{keep.name(name)}{colon}{sentence}") if colon else item
 
 
-def _claim(claim: Claim, keep: Keeping) -> Claim:
-    amount = keep.text(claim.amount) if claim.amount else claim.amount
+def _claim(claim: Claim, keep: Keeping, parts: Parts) -> Claim:
+    amount = claim.amount and keep.text(claim.amount)
+    if amount and not parts.shows_amount(amount):
+        amount = None
+    kept = ((one, keep.text(one)) for one in claim.objects)
     return replace(
         claim,
         subject=keep.name(claim.subject) if claim.subject else claim.subject,
-        text=keep.text(claim.text) if claim.text else claim.text,
+        text=_part(claim.text, keep, parts),
         action=keep.name(claim.action) if claim.action else claim.action,
-        objects=tuple(kept for one in claim.objects if (kept := keep.text(one))),
+        objects=tuple(after for one, after in kept if after and parts.shows(one, after)),
         amount=amount,
         currency=keep.name(claim.currency) if claim.currency and amount else None,
     )
+
+
+def _part(text: str | None, keep: Keeping, parts: Parts) -> str | None:
+    after = keep.text(text) if text else text
+    return parts.text(text, after) if text and after else after
 
 
 def _evidence(item: Evidence, keep: Keeping) -> Evidence:
@@ -115,7 +128,7 @@ def _evidence(item: Evidence, keep: Keeping) -> Evidence:
     )
 
 
-def _detection(item: Detection, keep: Keeping) -> Detection:
+def _detection(item: Detection, keep: Keeping, parts: Parts) -> Detection:
     """Its sentence and remedy hold tool names only; exhibits hold content."""
     sentence, remedy = item.sentence, item.remedy
     for name in item.subjects:
@@ -127,13 +140,13 @@ def _detection(item: Detection, keep: Keeping) -> Detection:
         sentence=sentence,
         remedy=remedy,
         subjects=tuple(keep.name(name) for name in item.subjects),
-        evidence=tuple(_exhibit(one, keep) for one in item.evidence),
+        evidence=tuple(_exhibit(one, keep, parts) for one in item.evidence),
     )
 
 
-def _exhibit(item: Exhibit, keep: Keeping) -> Exhibit:
+def _exhibit(item: Exhibit, keep: Keeping, parts: Parts) -> Exhibit:
     return replace(
         item,
         field=keep.code(item.field) if item.field else item.field,
-        excerpt=keep.text(item.excerpt) if item.excerpt else item.excerpt,
+        excerpt=_part(item.excerpt, keep, parts),
     )

@@ -18,9 +18,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 LANES = 6
-# One request in so many is larger than what the receiver looks at by itself.
+# One request in so many is larger than anything that the receiver looks at by itself (2 MiB).
 LARGE_EVERY = 20
-LARGE_BYTES = 1_200_000
+LARGE_BYTES = 2_400_000
 BASE = 1_760_000_000_000_000_000
 OPERATIONS = ("invoke_agent", "chat", "execute_tool")
 
