@@ -11,10 +11,9 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import structlog
-from aiohttp import web
 from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
@@ -25,14 +24,10 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from processors.redact.leaves import masked
 from processors.redact.masker import Masker
 from sidecar.errors import SidecarError, named, told
-from sidecar.listen.fault import ConnectionLimits
-from sidecar.listen.files import Certificate
-from sidecar.listen.http import Listener, Manners
 
 REGISTRY = CollectorRegistry()
 
@@ -248,63 +243,6 @@ class Faults:
         self._logged[reason + kind] = now
         say = self._log.error if ours else self._log.warning
         say("request_failed" if ours else "request_turned_away", reason=reason, kind=kind)
-
-
-class MetricsServer:
-    """``/metrics``, ``/healthz`` and ``/readyz``; none of them needs a key or tells content.
-
-    ``reasons``: why the sidecar is not ready now, set once everything is started.
-    """
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        limits: ConnectionLimits = ConnectionLimits(connections_max=64),  # noqa: B008 - frozen
-        tls: Certificate | None = None,
-    ) -> None:
-        self._address = (host, port)
-        self.reasons: Callable[[], Awaitable[list[str]]] = _starting
-        app = web.Application()
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/healthz", self._health)
-        app.router.add_get("/readyz", self._readiness)
-        manners = Manners(record=Faults("metrics").record, limits=limits, tls=tls)
-        self._listener = Listener(app, host, port, manners)
-
-    @property
-    def port(self) -> int:
-        """The bound port."""
-        return self._listener.port
-
-    async def start(self) -> None:
-        """Bind and serve. Raises SidecarError when the address is taken."""
-        try:
-            await self._listener.start()
-        except OSError as error:
-            raise cannot_listen("metrics.listen", *self._address, error) from None
-
-    async def stop(self) -> None:
-        """Stop serving. Safe without start and twice."""
-        await self._listener.stop()
-
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
-
-    async def _health(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def _readiness(self, _: web.Request) -> web.Response:
-        reasons = await self.reasons()
-        if not reasons:
-            return web.Response(text="ready\n")
-        return web.Response(text="\n".join(["not ready", *reasons, ""]), status=503)
-
-
-async def _starting() -> list[str]:
-    return ["the sidecar is starting"]
 
 
 def cannot_listen(key: str, host: str, port: int, error: OSError) -> SidecarError:

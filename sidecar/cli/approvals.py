@@ -16,7 +16,9 @@ import click
 from msgspec.structs import replace
 
 from processors.model.call import Approval, ApprovalStatus
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines, talk
 from sidecar.config import Loaded
@@ -52,7 +54,7 @@ def list_(
     output: str,
 ) -> None:
     """List requests, newest first."""
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with opening.open_ledger(load_config(config, store)) as ledger:
         found = [current(each, clock.now_ns()) for each in ledger.list_approvals(project, limit)]
     shown = [each for each in found if status in (None, each.status)]
     emit(shown, output, lambda: "\n".join(map(_line, shown)) or "no approvals")
@@ -63,7 +65,7 @@ def list_(
 @common()
 def show(approval_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show one request: what is asked, by whom, until when, and the votes."""
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.find_approval(approval_id)
     if found is None:
         raise SidecarError(
@@ -90,7 +92,7 @@ def approve(
     output: str,
 ) -> None:
     """Approve a request, once, for the one action and key it is about."""
-    _decide("approve", approval_id, reason, app.load_config(config, store, client__key=key), output)
+    _decide("approve", approval_id, reason, load_config(config, store, client__key=key), output)
 
 
 @command.command()
@@ -107,7 +109,7 @@ def deny(
     output: str,
 ) -> None:
     """Deny a request; one denial ends it."""
-    _decide("deny", approval_id, reason, app.load_config(config, store, client__key=key), output)
+    _decide("deny", approval_id, reason, load_config(config, store, client__key=key), output)
 
 
 def _decide(decision: str, approval_id: str, reason: str, loaded: Loaded, output: str) -> None:

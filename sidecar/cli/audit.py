@@ -15,7 +15,8 @@ from typing import Any
 
 import click
 
-from sidecar import app
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.audit import Verified, missing, verify
@@ -47,7 +48,7 @@ def command() -> None:
 @common()
 def verify_(pinned: Path | None, config: str | None, store: str | None, output: str) -> None:
     """Check every hash, signature and place of the chain against its signed head."""
-    with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
+    with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
         keys = _pinned(pinned) if pinned else ledger.public_keys()
         head, calls = ledger.audit_head(), bool(ledger.list_calls(CallQuery(limit=1)))
         found = missing(verify(_entries(ledger), head, keys), head, calls=calls)
@@ -60,7 +61,7 @@ def verify_(pinned: Path | None, config: str | None, store: str | None, output: 
 @common(outputs=("jsonl",), default="jsonl")
 def export(config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
     """Print every entry, one JSON object a line, then the signed head."""
-    with app.open_ledger(app.load_config(config, store)) as ledger, ledger.snapshot():
+    with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
         for entry in _entries(ledger):
             say(to_json(_entry(entry), indent=None))
         head, keys = ledger.audit_head(), ledger.public_keys()

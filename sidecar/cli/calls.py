@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from processors.model.call import Receipt
-from sidecar import app
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines
 from sidecar.errors import SidecarError
@@ -45,7 +46,7 @@ def list_(
 ) -> None:
     """List calls, newest first."""
     query = CallQuery(project=project, tool=tool, trace_id=trace, state=state, limit=limit)
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.list_calls(query)
     emit(found, output, lambda: "\n".join(map(_line, found)) or "no calls")
 
@@ -55,7 +56,7 @@ def list_(
 @common()
 def show(call_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show one call with its receipts, oldest first."""
-    with app.open_ledger(app.load_config(config, store)) as ledger:
+    with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.get_call(call_id)
         if found is None:
             raise SidecarError(

@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from sidecar import app
+from sidecar.app.loading import load_config
 from sidecar.cli.examination import Check, examine, good, wrong
 from sidecar.cli.options import common, say, show_lines, to_json
 from sidecar.errors import ExitCode, SidecarError
@@ -37,7 +37,7 @@ def command(config: str | None, store: str | None, output: str) -> None:
 
 async def _all(config: str | None, store: str | None) -> list[Check]:
     try:
-        loaded = app.load_config(config, store, thorough=True)
+        loaded = load_config(config, store, thorough=True)
     except SidecarError as error:
         return [wrong("configuration", error)]
     first = good("configuration", loaded.file or "defaults; there is no sidecar.yaml here")

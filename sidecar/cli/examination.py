@@ -24,7 +24,8 @@ from msgspec import Struct
 
 from processors.model.principal import KeyKind, StoredKey
 from processors.value import duration_ns
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import listening, opening, policy, sealing
 from sidecar.config import Config, Loaded
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused
@@ -87,8 +88,8 @@ def _clock() -> Iterator[Check]:
 
 def _seal(loaded: Loaded) -> Iterator[Check]:
     try:
-        path = app.seal_key_path(loaded)
-        app.master_key(loaded)
+        path = sealing.seal_key_path(loaded)
+        sealing.master_key(loaded)
     except SidecarError as error:
         yield wrong("seal key", error)
         return
@@ -108,7 +109,7 @@ def _store(loaded: Loaded) -> Iterator[Check]:
     yield _room(loaded, folder)
     try:
         # Opening the keys makes what is missing: only a ledger that is whole is opened.
-        with app.open_backend(loaded) as stores:
+        with opening.open_backend(loaded) as stores:
             ledger = next(each for each in stores.schemas() if each.name == "ledger")
         if not ledger.number:
             where = folder if not loaded.config.store.on_postgres else "the database"
@@ -118,11 +119,11 @@ def _store(loaded: Loaded) -> Iterator[Check]:
             added = ", ".join(ledger.pending)
             yield good("store", f"the first start brings its ledger up to date: {added}")
             return
-        with app.open_keys(loaded) as keys:
+        with opening.open_keys(loaded) as keys:
             stored = keys.list_keys()
-            master = app.master_key(loaded)
+            master = sealing.master_key(loaded)
             names = [project.name for project in loaded.config.projects]
-            app.check_keyring(app.keyring(keys, master), names, loaded, make=False)
+            sealing.check_keyring(sealing.keyring(keys, master), names, loaded, make=False)
     except SidecarError as error:
         yield wrong("store", error)
         return
@@ -223,7 +224,7 @@ def _ports(config: Config) -> Iterator[Check]:
 def _certificates(loaded: Loaded) -> Iterator[Check]:
     for key, tls in loaded.config.certificates():
         try:
-            found = app.open_certificate(loaded, key, tls)
+            found = listening.open_certificate(loaded, key, tls)
         except SidecarError as error:
             yield wrong(key, error)
             continue
@@ -269,7 +270,7 @@ def _answers(address: str) -> bool:
 
 async def _policy(loaded: Loaded) -> Check:
     try:
-        worker = app.policy_port(loaded.config.policy, loaded)
+        worker = policy.policy_port(loaded.config.policy, loaded)
         await worker.start()
     except SidecarError as error:
         return wrong("policy", error)

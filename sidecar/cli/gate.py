@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from processors.model.verdict import Verdict
-from sidecar import app
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.config import Loaded
@@ -44,8 +45,8 @@ def list_(
     output: str,
 ) -> None:
     """List verdicts, newest first."""
-    loaded = app.load_config(config, store)
-    with app.open_verdicts(loaded) as verdicts:
+    loaded = load_config(config, store)
+    with opening.open_verdicts(loaded) as verdicts:
         found = verdicts.list_verdicts(VerdictQuery(project=project, suite=suite, limit=limit))
     emit(found, output, lambda: "\n".join(map(_line, found)) or "no verdicts")
 
@@ -55,7 +56,7 @@ def list_(
 @common(outputs=("text", "json", "junit", "markdown"))
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show a verdict; ID may be its beginning, where that is unique."""
-    verdict = _find(app.load_config(config, store), verdict_id)
+    verdict = _find(load_config(config, store), verdict_id)
     say(to_json(verdict) if output == "json" else _RENDER[output](verdict))
 
 
@@ -64,7 +65,7 @@ def show(verdict_id: str, config: str | None, store: str | None, output: str) ->
 @common()
 def explain(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Explain a verdict: every case, every rule that fired with its operands, what was pinned."""
-    verdict = _find(app.load_config(config, store), verdict_id)
+    verdict = _find(load_config(config, store), verdict_id)
     emit(verdict, output, lambda: text.explain(verdict))
 
 
@@ -84,7 +85,7 @@ def verify(
 
     Exits 1 when something does not hold.
     """
-    loaded = app.load_config(config, store)
+    loaded = load_config(config, store)
     verdict = _find(loaded, verdict_id)
     files = read_bundle(evidence or _folder(loaded, verdict))
     found = faults(files, verdict)
@@ -113,7 +114,7 @@ def _folder(loaded: Loaded, verdict: Verdict) -> Path:
 
 
 def _find(loaded: Loaded, verdict_id: str) -> Verdict:
-    with app.open_verdicts(loaded) as verdicts:
+    with opening.open_verdicts(loaded) as verdicts:
         verdict = verdicts.get_verdict(verdict_id)
     if verdict is None:
         raise SidecarError(

@@ -12,7 +12,9 @@ import click
 
 from processors.model.principal import KeyKind, StoredKey
 from processors.redact.terms import KINDS, Kind
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import minting, opening, rotating
+from sidecar.app.loading import load_config
 from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
 from sidecar.errors import SidecarError
@@ -53,15 +55,15 @@ def create(
       $ sidecar key create --role reviewer --project default --name ana --expires 90d
       sk_approver_77aa0c12be934f10_… (shown once)
     """
-    loaded = app.load_config(config, store)
+    loaded = load_config(config, store)
     expires_at_ns = None if lifetime_ns is None else clock.now_ns() + lifetime_ns
     terms = key_terms(
         Wanted(**given),
         organisations=[each.name for each in loaded.config.organisations],
         expires_at_ns=expires_at_ns,
     )
-    with app.open_keys(loaded) as keys:
-        text, row = app.create_key(keys, terms)
+    with opening.open_keys(loaded) as keys:
+        text, row = minting.create_key(keys, terms)
     emit({"key": text, **_shown(row)}, output, lambda: text)
     whose = f"project {row.project}" if row.organisation is None else f"all of {row.organisation}"
     talk(f"{row.kind} key {row.key_id} of {whose}: store it now, it is not shown again")
@@ -88,9 +90,9 @@ def rotate(
       $ sidecar key rotate 4f0c2a9be1d37a55 --overlap 1h
       sk_agent_4f0c2a9be1d37a55_… (shown once)
     """
-    loaded = app.load_config(config, store)
-    with app.open_keys(loaded) as keys:
-        made = app.rotate_key(keys, key_id, overlap_ns)
+    loaded = load_config(config, store)
+    with opening.open_keys(loaded) as keys:
+        made = minting.rotate_key(keys, key_id, overlap_ns)
     if made is None:
         raise SidecarError(
             f"there is no key {key_id} that could be rotated",
@@ -112,7 +114,7 @@ def generate(kind: KeyKind, output: str) -> None:
       $ kubectl create secret generic sidecar \\
           --from-literal=agent-key=$(sidecar key generate --kind agent)
     """
-    text, row = app.new_key(KeyTerms(kind=kind))
+    text, row = minting.new_key(KeyTerms(kind=kind))
     emit({"key": text, "key_id": row.key_id, "kind": kind}, output, lambda: text)
 
 
@@ -121,8 +123,8 @@ def generate(kind: KeyKind, output: str) -> None:
 @common()
 def list_(project: str | None, config: str | None, store: str | None, output: str) -> None:
     """List keys, without their secrets."""
-    loaded = app.load_config(config, store)
-    with app.open_keys(loaded) as keys:
+    loaded = load_config(config, store)
+    with opening.open_keys(loaded) as keys:
         rows = keys.list_keys(project)
     emit([_shown(row) for row in rows], output, lambda: "\n".join(map(_line, rows)) or "no keys")
 
@@ -132,9 +134,9 @@ def list_(project: str | None, config: str | None, store: str | None, output: st
 @common()
 def revoke(key_id: str, config: str | None, store: str | None, output: str) -> None:
     """Revoke a key; it is refused from the next request on."""
-    loaded = app.load_config(config, store)
-    with app.open_keys(loaded) as keys:
-        if not app.revoke_key(keys, key_id):
+    loaded = load_config(config, store)
+    with opening.open_keys(loaded) as keys:
+        if not minting.revoke_key(keys, key_id):
             raise SidecarError(
                 f"there is no key {key_id}", do="List the ids with: sidecar key list"
             )
@@ -165,7 +167,7 @@ def rotate_redaction(
       mpabklcd
     """
     project_name(project, where="--project")
-    key = app.rotate_redaction_key(app.load_config(config, store), project, overlap_ns)
+    key = rotating.rotate_redaction_key(load_config(config, store), project, overlap_ns)
     emit({"project": project, "key_id": key.key_id}, output, lambda: key.key_id)
     talk(f"project {project}: digests are made with key {key.key_id} from now on")
 
@@ -182,7 +184,7 @@ def rotate_data(project: str, config: str | None, store: str | None, output: str
       1
     """
     project_name(project, where="--project")
-    number = app.rotate_data_key(app.load_config(config, store), project)
+    number = rotating.rotate_data_key(load_config(config, store), project)
     emit({"project": project, "number": number}, output, lambda: str(number))
     talk(f"project {project}: data key {number} seals from now on")
 
@@ -205,7 +207,7 @@ def digest(project: str, kind: Kind, config: str | None, store: str | None, outp
     value = sys.stdin.read().strip()
     if not value:
         raise SidecarError("there is no value on standard input", do="Pipe it in.")
-    found = app.digests_of(app.load_config(config, store), project, kind, value)
+    found = rotating.digests_of(load_config(config, store), project, kind, value)
     emit(found, output, lambda: "\n".join(f"{item.token}  {item.hash}" for item in found))
 
 

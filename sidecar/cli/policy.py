@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from sidecar import app
+from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.policy.bundle import Bundle
@@ -85,7 +85,7 @@ def _bundle(
 ) -> Bundle:
     if folder is not None:
         return load_bundle(folder, tests=tests)
-    loaded = app.load_config(config, store)
+    loaded = load_config(config, store)
     configured = loaded.config.policy.bundle
     return load_bundle(loaded.path(configured) if configured else "", tests=tests)
 

@@ -18,7 +18,9 @@ import click
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import opening, replaying
+from sidecar.app.loading import load_config
 from sidecar.cli.options import common, on_terminal, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
@@ -81,7 +83,7 @@ def command(
         …
     """
     configure_logging()
-    loaded = app.load_config(config, store)
+    loaded = load_config(config, store)
     asked = _asked(loaded, more)
     if suite.startswith(PREFIX):
         plan = _captured(suite, twins, loaded, asked)
@@ -142,7 +144,7 @@ def _captured(query: str, twins: tuple[Path, ...], loaded: Loaded, asked: Asked)
 
 
 def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
-    with app.open_traces(loaded) as traces:
+    with opening.open_traces(loaded) as traces:
         if wanted.trace is not None:
             ids = [wanted.trace]
         else:
@@ -154,7 +156,7 @@ def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
 async def _run(
     loaded: Loaded, plan: ReplayPlan, jobs: int, progress: Progress | None
 ) -> ReplayResult:
-    async with app.replay_ports(loaded) as ports:
+    async with replaying.replay_ports(loaded) as ports:
         return await replay(plan, ports, concurrency=jobs, progress=progress)
 
 
@@ -163,7 +165,7 @@ def _keep(loaded: Loaded, result: ReplayResult, evidence: Path | None) -> Verdic
     folder = (evidence or Path(loaded.store_folder) / "evidence") / verdict.verdict_id
     whole = bundle(result, verdict, folder=str(folder))
     write_bundle(whole, folder)
-    with app.open_verdicts(loaded, write=True) as verdicts:
+    with opening.open_verdicts(loaded, write=True) as verdicts:
         verdicts.add_verdict(whole.verdict)
     return whole.verdict
 

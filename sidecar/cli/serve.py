@@ -6,7 +6,8 @@ from collections.abc import Callable
 import click
 import msgspec
 
-from sidecar import app
+from sidecar.app import serving
+from sidecar.app.loading import load_config
 from sidecar.cli.options import common, say, talk
 from sidecar.telemetry import configure_logging
 
@@ -32,12 +33,12 @@ def command(dev: bool, config: str | None, store: str | None, output: str) -> No
       ready
     """
     configure_logging()
-    loaded = app.load_config(config, store, thorough=True)
-    app.run_server(loaded, dev=dev, ready=_reporter(output))
+    loaded = load_config(config, store, thorough=True)
+    serving.run_server(loaded, dev=dev, ready=_reporter(output))
 
 
-def _reporter(output: str) -> Callable[[app.Serving], None]:
-    def ready(serving: app.Serving) -> None:
+def _reporter(output: str) -> Callable[[serving.Serving], None]:
+    def ready(serving: serving.Serving) -> None:
         if output == "json":
             say(json.dumps(msgspec.to_builtins(serving)))
         if serving.keys:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import opening, pruning, sealing
+from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit, talk
 from sidecar.store.upkeep import BackupManifest, SchemaState
 
@@ -38,7 +40,7 @@ def migrate(dry_run: bool, config: str | None, store: str | None, output: str) -
       ledger  schema 2 of 2
       traces  schema 1 of 2: would add lists
     """
-    with app.open_backend(app.load_config(config, store)) as stores:
+    with opening.open_backend(load_config(config, store)) as stores:
         before = stores.schemas()
         if not dry_run:
             stores.migrate()
@@ -73,11 +75,11 @@ def backup(folder: Path, config: str | None, store: str | None, output: str) -> 
       $ cd /backups/monday && sha256sum --check SHA256SUMS
       ledger.db: OK
     """
-    loaded = app.load_config(config, store)
-    with app.open_backend(loaded) as stores:
+    loaded = load_config(config, store)
+    with opening.open_backend(loaded) as stores:
         manifest = stores.backup(str(folder), clock.now_ns())
     emit(manifest, output, lambda: _files(manifest))
-    talk(f"the seal key is not in it: keep {app.seal_key_path(loaded)} elsewhere")
+    talk(f"the seal key is not in it: keep {sealing.seal_key_path(loaded)} elsewhere")
     if manifest.kind == "postgres":
         talk("what receivers have acknowledged and not yet handed on lies in their own journals")
 
@@ -92,7 +94,7 @@ def prune(config: str | None, store: str | None, output: str) -> None:
       $ sidecar store prune
       128 revisions and the telemetry of 940 traces are gone
     """
-    gone = app.prune_store(app.load_config(config, store))
+    gone = pruning.prune_store(load_config(config, store))
     emit(
         gone,
         output,

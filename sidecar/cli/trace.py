@@ -20,7 +20,9 @@ from processors.model.names import OutcomeStatus
 from processors.model.span import Batch
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.cli import trace_view
 from sidecar.cli.moments import HELP, Moment
 from sidecar.cli.options import common, emit, say, show_lines, talk, to_json
@@ -103,7 +105,7 @@ def list_(config: str | None, store: str | None, output: str, **wanted: Any) -> 
       STARTED                   TRACE     SERVICE             STEPS  REV  OUTCOME
       2026-07-01 12:00:00.123Z  8dbc77…   refund-agent 1.3.0  9      1    contradicted (…)
     """
-    with app.open_traces(app.load_config(config, store)) as traces:
+    with opening.open_traces(load_config(config, store)) as traces:
         found = traces.list_traces(TraceQuery(**wanted))
     if output == "text":
         show_lines(trace_view.list_lines(found))
@@ -131,7 +133,7 @@ def show(
     Example:
       $ sidecar trace show 8dbc77aa01b2c3d4e5f60718293a4b5c
     """
-    with app.open_traces(app.load_config(config, store)) as traces:
+    with opening.open_traces(load_config(config, store)) as traces:
         found = traces.get_trace(trace_id.lower(), **which)
     if found is None:
         raise SidecarError(
@@ -159,7 +161,7 @@ def tail(config: str | None, store: str | None, output: str, **wanted: Any) -> N
       2026-07-01 12:00:31.002Z  8dbc77…  refund-agent 1.3.0  9 steps  rev 1  contradicted (…)
     """
     query = TraceQuery(**wanted, limit=_TAIL_MAX)
-    with app.open_published(app.load_config(config, store)) as published:
+    with opening.open_published(load_config(config, store)) as published:
         place = published.place()
         talk("following what is published from now on; end with Ctrl-C")
         try:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from sidecar import app
+from sidecar.app import opening
 from sidecar.demo.check import Act, Check, Ids
 from sidecar.demo.processes import python
 from sidecar.demo.stage import Stage
@@ -54,9 +54,9 @@ def _code(stage: Stage, number: int, command: str) -> int:
 def _lost(stage: Stage, ids: Ids) -> Iterator[str]:
     """The ids that the store does not know."""
     with (
-        app.open_traces(stage.loaded) as traces,
-        app.open_ledger(stage.loaded) as ledger,
-        app.open_verdicts(stage.loaded) as verdicts,
+        opening.open_traces(stage.loaded) as traces,
+        opening.open_ledger(stage.loaded) as ledger,
+        opening.open_verdicts(stage.loaded) as verdicts,
     ):
         finds = (
             ("trace", ids.traces, traces.get_trace),

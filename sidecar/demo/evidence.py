@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from processors.model.evidence import Evidence
 from processors.model.trace import AgentTrace
-from sidecar import app
+from sidecar.app import opening
 from sidecar.demo.stage import Stage
 from sidecar.errors import SidecarError
 
@@ -24,7 +24,7 @@ def published(stage: Stage, trace_id: str, enough: Callable[[AgentTrace], bool])
     Raises SidecarError when it was never published.
     """
     deadline = time.monotonic() + PUBLISH_SECONDS
-    with app.open_traces(stage.loaded) as traces:
+    with opening.open_traces(stage.loaded) as traces:
         while True:
             trace = traces.get_trace(trace_id)
             if trace is not None and enough(trace):
@@ -47,6 +47,6 @@ def of_source(trace: AgentTrace, source: str) -> list[Evidence]:
 
 def call_ids(stage: Stage, receipt_ids: Sequence[str]) -> tuple[str, ...]:
     """The calls that these receipts are of, in order, each once."""
-    with app.open_ledger(stage.loaded) as ledger:
+    with opening.open_ledger(stage.loaded) as ledger:
         found = [ledger.get_receipt(one, None) for one in receipt_ids]
     return tuple(dict.fromkeys(receipt.call_id for receipt in found if receipt is not None))

@@ -17,7 +17,8 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from processors.model.names import Capture
-from sidecar import app
+from sidecar.app import serving
+from sidecar.app.loading import load_config
 from sidecar.config import Loaded
 from sidecar.demo.processes import Family, Service, python
 from sidecar.demo.shop import Order
@@ -121,7 +122,7 @@ def set_up(options: Options, family: Family) -> Stage:
     return Stage(
         options=options,
         files=files,
-        loaded=app.load_config(str(config), None),
+        loaded=load_config(str(config), None),
         addresses=serving.addresses,
         model_url=f"{urls['model']}/v1",
         shop_url=urls["shop"],
@@ -176,11 +177,11 @@ def _configure(options: Options, files: Path, shop_url: str) -> Path:
     return path
 
 
-def _serve(files: Path, family: Family) -> app.Serving:
+def _serve(files: Path, family: Family) -> serving.Serving:
     """Start the sidecar; the line it prints once everything listens."""
     config = str(files / "sidecar.yaml")
     words = python("sidecar", "serve", "--dev", "--config", config, "--output", "json")
     log = files / "sidecar.log"
     service = family.start("sidecar", words, log=log, environment=clean_environment())
     line = service.wait_for(r"^\{.*\}$", seconds=_READY_SECONDS)
-    return json.decode(line[0].encode(), type=app.Serving)
+    return json.decode(line[0].encode(), type=serving.Serving)

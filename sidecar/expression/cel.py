@@ -13,13 +13,16 @@ The engine is the ``cel`` module of ``common-expression-language``; its macros a
 ``limits``.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
-
-import cel
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sidecar.expression.limits import WORK_MAX, TooMuch, read_shape, work_bound
+
+if TYPE_CHECKING:
+    import cel
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -62,7 +65,7 @@ class ExpressionFailed(ValueError):
 class Expression:
     """A compiled expression; make one with ``compile_expression``."""
 
-    def __init__(self, text: str, program: cel.Program, macro_depth: int) -> None:
+    def __init__(self, text: str, program: "cel.Program", macro_depth: int) -> None:
         self.text = text
         self._program = program
         self._macro_depth = macro_depth
@@ -73,7 +76,7 @@ class Expression:
             raise ExpressionFailed(self.text, f"it would visit more than {WORK_MAX} elements")
         try:
             return self._program.execute(
-                cel.Context(variables=dict(bindings), functions=dict(functions or {}))
+                _engine().Context(variables=dict(bindings), functions=dict(functions or {}))
             )
         except KeyError as error:
             raise ExpressionFailed(self.text, f"there is no member {error}") from error
@@ -114,9 +117,17 @@ def compile_expression(
     return Expression(text, program, shape.macro_depth)
 
 
-def _parse(text: str) -> cel.Program:
+@cache
+def _engine() -> Any:
+    """The module, loaded by whoever has an expression: its own command line comes with it."""
+    return importlib.import_module("cel")
+
+
+def _parse(text: str) -> "cel.Program":
+    engine = _engine()
     try:
-        return cel.compile(text)
+        program: cel.Program = engine.compile(text)
+        return program
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
             raise

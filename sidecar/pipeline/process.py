@@ -12,7 +12,7 @@ How the whole of ingest is built, in the order in which it starts (it stops in r
     migrate_traces(folder / "traces.db")
     journal = SqliteJournal(folder / "journal.db", sealers=…, bytes_max=…, new_id=clock.new_id)
     traces = SqliteTraces(folder / "traces.db")
-    PipelineProcess("sidecar.app:pipeline_process", settings)       # the entry calls worker.serve
+    PipelineProcess("sidecar.app.pipeline:pipeline_main", settings)  # the entry calls worker.serve
     Trimmer(journal, lambda: traces.cursor(journal_cursor(journal.journal_id)))
     GrpcReceiver(config.receive, journal, authenticate), HttpReceiver(…)
 

@@ -10,8 +10,14 @@ WIRES = {
     *("http", "grpc", "mcp", "stdio", "sqlite", "postgres", "files", "opa", "llm", "process"),
     *("client", "clock", "worker", "ray", "seams", "pytest", "driver"),
 }
-EXEMPT = ("sidecar/app.py", "sidecar/config.py", "sidecar/telemetry.py", "sidecar/__main__.py")
-EXEMPT_FOLDERS = ("sidecar/cli/", "sidecar/demo/", "sidecar/gallery/", "sidecar/_pb/")
+EXEMPT = ("sidecar/config.py", "sidecar/telemetry.py", "sidecar/__main__.py")
+EXEMPT_FOLDERS = (
+    "sidecar/app/",
+    "sidecar/cli/",
+    "sidecar/demo/",
+    "sidecar/gallery/",
+    "sidecar/_pb/",
+)
 BANNED = {
     *("asyncio", "socket", "ssl", "sqlite3", "subprocess", "threading", "multiprocessing", "time"),
     *("os", "pathlib", "logging", "uuid", "secrets", "random", "grpc", "google", "aiohttp"),

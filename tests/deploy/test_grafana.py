@@ -7,7 +7,7 @@ import pytest
 import yaml
 from deployed import DEPLOY
 
-import sidecar.app  # noqa: F401 - every metric is registered by now
+import sidecar.app.serving  # noqa: F401 - every metric is registered by now
 from sidecar.telemetry import REGISTRY
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text())

@@ -14,7 +14,9 @@ from msgspec import Struct
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sidecar_process import SidecarProcess
 
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import minting, opening
+from sidecar.app.loading import load_config
 from sidecar.identity.keys import KeyTerms, mint_key
 
 PROJECTS = ("a", "b", "c")
@@ -133,34 +135,36 @@ class World:
 
     def make_keys(self, rng):
         """All keys, written beside the running sidecar as the command line does."""
-        loaded = app.load_config(str(self.folder / "sidecar.yaml"), None)
+        loaded = load_config(str(self.folder / "sidecar.yaml"), None)
         now = clock.now_ns()
-        with app.open_keys(loaded) as keys:
+        with opening.open_keys(loaded) as keys:
             for project in PROJECTS:
                 for kind in KINDS:
                     terms = KeyTerms(kind=kind, project=project, name=f"{kind}-{project}")
-                    self.good[kind, project], self.rows[kind, project] = app.create_key(keys, terms)
-                    revoked, row = app.create_key(keys, terms)
-                    app.revoke_key(keys, row.key_id)
-                    expired, _ = app.create_key(
+                    self.good[kind, project], self.rows[kind, project] = minting.create_key(
+                        keys, terms
+                    )
+                    revoked, row = minting.create_key(keys, terms)
+                    minting.revoke_key(keys, row.key_id)
+                    expired, _ = minting.create_key(
                         keys, KeyTerms(kind=kind, project=project, expires_at_ns=now - 1)
                     )
-                    replaced, row = app.create_key(keys, terms)
-                    app.rotate_key(keys, row.key_id, 0)
+                    replaced, row = minting.create_key(keys, terms)
+                    minting.rotate_key(keys, row.key_id, 0)
                     unknown, _ = mint_key(terms, id_bytes=rng.randbytes(8),
                                           secret_bytes=rng.randbytes(32), now_ns=now)  # fmt: skip
                     mixed = self.good[kind, project][:-43] + unknown[-43:]
                     self.bad[kind, project] = [revoked, expired, replaced, unknown, mixed]
-            self.good["organisation", "ab"], _ = app.create_key(
+            self.good["organisation", "ab"], _ = minting.create_key(
                 keys, KeyTerms(kind="admin", organisation="ab", name="admin-ab")
             )
 
     def spare_keys(self, project, count):
         """Ids of keys that are there to be rotated or revoked."""
-        loaded = app.load_config(str(self.folder / "sidecar.yaml"), None)
-        with app.open_keys(loaded) as keys:
+        loaded = load_config(str(self.folder / "sidecar.yaml"), None)
+        with opening.open_keys(loaded) as keys:
             terms = KeyTerms(kind="agent", project=project, name="spare")
-            return [app.create_key(keys, terms)[1].key_id for _ in range(count)]
+            return [minting.create_key(keys, terms)[1].key_id for _ in range(count)]
 
     async def refund(self, project, key):
         """A call that waits for approval; the request's id."""

@@ -1,4 +1,4 @@
-"""Claims and excerpts are parts of texts: none shows what the redacted text it was cut from hides."""
+"""Claims and excerpts are parts of texts: none shows what the redacted text hides."""
 
 import msgspec
 import pytest
@@ -85,9 +85,7 @@ def test_no_excerpt_shows_what_the_result_hides():
     cut=st.integers(0, 40),
     length=st.integers(1, 40),
 )
-def test_no_part_of_a_text_shows_a_word_that_the_redacted_text_does_not(
-    before, after, cut, length
-):
+def test_no_part_of_a_text_shows_a_word_that_the_redacted_text_does_not(before, after, cut, length):
     whole = f"{before} password={SECRET} {after}"
     claim = Claim(
         claim_id="c",

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from processors.model.principal import Presented
-from sidecar import app
+from sidecar.app import opening, people
+from sidecar.app.loading import load_config
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
 from sidecar.identity.keys import Unauthenticated
@@ -34,10 +35,10 @@ def key(*arguments):
 
 
 def who(text):
-    loaded = app.load_config(None, None)
-    with app.open_keys(loaded) as keys:
+    loaded = load_config(None, None)
+    with opening.open_keys(loaded) as keys:
         return asyncio.run(
-            app.open_identity(loaded, keys)(Presented(authorization=f"Bearer {text}"))
+            people.open_identity(loaded, keys)(Presented(authorization=f"Bearer {text}"))
         )
 
 

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 from control_rig import verdict
 
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import opening
+from sidecar.app.loading import load_config
 from sidecar.identity.keys import KeyTerms, mint_key
 from sidecar.store.sqlite.keys import SqliteKeys
 
@@ -157,8 +159,8 @@ def filled(folder, urls):
         status, told = ask(refund, agent, body, **{"Idempotency-Key": key})
         assert status == expected, told
     assert ask(f"{urls['receive.http']}/v1/traces", agent, telemetry())[0] == 200
-    config = app.load_config(str(folder / "sidecar.yaml"), None)
-    with app.open_verdicts(config, write=True) as verdicts:
+    config = load_config(str(folder / "sidecar.yaml"), None)
+    with opening.open_verdicts(config, write=True) as verdicts:
         verdicts.add_verdict(verdict(1))
     control = urls["control.listen"]
     until = time.monotonic() + SECONDS

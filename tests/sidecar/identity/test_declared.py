@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from processors.model.principal import StoredKey
-from sidecar import app
+from sidecar.app import people
+from sidecar.app.loading import load_config
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
 from sidecar.identity.declared import DeclaredKey, DeclaredKeys
@@ -78,9 +79,9 @@ def test_a_file_without_the_right_key_stops_the_start_and_is_not_quoted(tmp_path
         "seal: {key_file: seal}\nidentity: {keys: [{file: approver, kind: approver,"
         " project: default}]}\n"
     )
-    loaded = app.load_config(str(tmp_path / "sidecar.yaml"), None)
+    loaded = load_config(str(tmp_path / "sidecar.yaml"), None)
     with pytest.raises(SidecarError, match=why) as raised:
-        app.open_identity(loaded, Stored())
+        people.open_identity(loaded, Stored())
     shown = str(raised.value)
     assert not text or text not in shown
 
@@ -89,9 +90,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     (tmp_path / "sidecar.yaml").write_text(
         "identity: {keys: [{file: gone, kind: agent, project: default}]}\n"
     )
-    loaded = app.load_config(str(tmp_path / "sidecar.yaml"), None)
+    loaded = load_config(str(tmp_path / "sidecar.yaml"), None)
     with pytest.raises(SidecarError) as raised:
-        app.open_identity(loaded, Stored())
+        people.open_identity(loaded, Stored())
     assert "gone" in str(raised.value.where)
 
 
@@ -100,4 +101,4 @@ def test_a_declaration_of_a_project_that_is_not_there_is_refused_with_its_line(t
         "identity:\n  keys:\n    - {file: f, kind: agent, project: other}\n"
     )
     with pytest.raises(SidecarError, match="there is no project 'other'"):
-        app.load_config(str(tmp_path / "sidecar.yaml"), None)
+        load_config(str(tmp_path / "sidecar.yaml"), None)

@@ -7,7 +7,8 @@ from gateway_rig import AllowAll, rig
 
 from processors.model.call import Approval
 from processors.model.principal import Principal
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app import minting
 from sidecar.gateway.approval import why_not_eligible
 from sidecar.gateway.config import Approvals
 from sidecar.identity.keys import KeyTerms, mint_key
@@ -43,7 +44,7 @@ def test_a_rotated_key_replays_what_it_did_with_the_secret_before(tmp_path):
         async with rig(tmp_path, policy=AllowAll()) as each:
             done = await each.refund("1", key="once")
             key_id = each.agent.split("_")[2]
-            text, _ = app.rotate_key(each.keys, key_id, 0)
+            text, _ = minting.rotate_key(each.keys, key_id, 0)
             assert (await each.refund("1", key="once")).status == 401  # the secret before
             again = await each.refund("1", key="once", credential=text)
             assert again.headers["idempotent-replayed"] == "true" and again.body == done.body

@@ -9,7 +9,7 @@ from processors.model.names import DETECTION_CODES, DETECTION_SEVERITY
 from processors.model.span import Batch, Span
 from processors.model.step import Source, Step, Tool
 from processors.model.trace import AgentTrace
-from sidecar.app import pipeline_rules
+from sidecar.app.stages import pipeline_rules
 from sidecar.config import Config
 from sidecar.export.outgoing import Judged, Mark, sending
 from sidecar.otlp.decode import decode

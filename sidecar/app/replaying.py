@@ -1,0 +1,38 @@
+"""What a replay is handed."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec.structs import replace
+
+from sidecar import clock
+from sidecar.app.parts import start
+from sidecar.app.policy import policy_port
+from sidecar.config import Loaded
+from sidecar.replay.stage.driver import StagePorts
+from sidecar.store.envelope import KEY_BYTES, Sealer
+from sidecar.store.sqlite.ledger import SqliteLedger
+
+
+@asynccontextmanager
+async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
+    """What a replay needs: a ledger of its own that goes with it, and the configured policy.
+
+    Nothing waits for the policy but the replay, so a busy machine must not become a denial.
+    """
+    data_key = clock.random_bytes(KEY_BYTES)
+    sealer = Sealer(data_key, clock.random_bytes)
+    policy = policy_port(replace(loaded.config.policy, deadline="5s"), loaded)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="sidecar-replay-"))
+        ledger = SqliteLedger(Path(folder) / "ledger.db", lambda _: sealer)
+        stack.callback(ledger.close)
+        await start(stack, policy)
+        yield StagePorts(
+            ledger=ledger,
+            policy=policy,
+            approvals=loaded.config.approvals,
+            episode_key=clock.random_bytes(32),
+        )

@@ -1,0 +1,256 @@
+"""The whole sidecar: every part built, connected, started and stopped."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sidecar import clock
+from sidecar.app.desk import open_desk, open_house
+from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
+from sidecar.app.exporting import open_own_traces, prepare_export, start_export
+from sidecar.app.listening import open_certificate
+from sidecar.app.opening import JOURNAL, open_backend
+from sidecar.app.parts import start
+from sidecar.app.people import open_identity, open_tokens
+from sidecar.app.pipeline import PipelineSettings
+from sidecar.app.policy import policy_port
+from sidecar.app.sealing import check_keyring, keyring, master_key
+from sidecar.app.tools import open_probes, open_registry
+from sidecar.config import Loaded
+from sidecar.control.driver import CursorWatch, Readiness, answers, holds
+from sidecar.control.grpc import ControlGrpc
+from sidecar.control.http import ControlServer
+from sidecar.control.metrics.http import MetricsServer
+from sidecar.control.worker import Desk
+from sidecar.egress.client import Egress
+from sidecar.gateway.client import HttpUpstreams
+from sidecar.gateway.driver import Gateway, Ports, Settings
+from sidecar.gateway.http import GatewayServer
+from sidecar.identity.driver import Authenticate
+from sidecar.listen.address import split_address
+from sidecar.pipeline.client import DropWatch, OutcomeWatch
+from sidecar.pipeline.process import PipelineProcess
+from sidecar.receive.driver import Trimmer
+from sidecar.receive.grpc import GrpcReceiver
+from sidecar.receive.http import HttpReceiver
+from sidecar.receive.memory import keep_buffers
+from sidecar.receive.worker import Admission
+from sidecar.store.journal import journal_cursor
+from sidecar.store.sqlite.journal import SqliteJournal
+from sidecar.telemetry import cannot_listen
+
+PIPELINE_MAIN = "sidecar.app.pipeline:pipeline_main"
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """What a started sidecar tells: where it listens, and under --dev the keys it made."""
+
+    addresses: dict[str, str]
+    keys: dict[str, str]
+    data_folder: str
+    pids: dict[str, int | None]
+
+
+def run_server(loaded: Loaded, *, dev: bool, ready: Callable[[Serving], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``ready`` is called once everything listens."""
+    if dev:
+        check_dev(loaded.config)
+    keep_buffers()
+    try:
+        import uvloop
+    except ImportError:  # uvloop has no wheel everywhere; the standard loop serves as well
+        asyncio.run(_serve(loaded, dev, ready))
+    else:
+        uvloop.run(_serve(loaded, dev, ready))
+
+
+async def _serve(loaded: Loaded, dev: bool, ready: Callable[[Serving], None]) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with sidecar(loaded, dev=dev) as serving:
+        ready(serving)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving]:
+    """The whole sidecar, started; everything is stopped and closed at the end, in reverse."""
+    config, folder = loaded.config, Path(loaded.store_folder)
+    async with AsyncExitStack() as stack:
+        master = master_key(loaded, make=dev)
+        stores = stack.enter_context(open_backend(loaded))
+        keys = stack.enter_context(closing(stores.keys()))
+        ring = keyring(keys, master)
+        check_keyring(ring, [project.name for project in config.projects], loaded)
+        dev_keys: dict[str, str] = {}
+        for project in config.projects:
+            if not dev:
+                retire_keys_of_dev(keys, project.name, master)
+            elif not dev_keys:
+                dev_keys = make_dev_keys(keys, project.name, master)
+        keys.drop_retired_redaction_keys(clock.now_ns())
+        own_ports: set[int] = set()
+        tokens = open_tokens(loaded, stack, own_ports)
+        await start(stack, tokens)
+        who = open_identity(loaded, keys, tokens)
+        journal = SqliteJournal(
+            folder / JOURNAL,
+            sealers=ring,
+            bytes_max=config.receive.journal.bytes_max,
+            new_id=clock.new_id,
+        )
+        stack.callback(journal.close)
+        ledger = stack.enter_context(closing(stores.ledger(ring)))
+        stores.migrate_traces()
+        name = journal_cursor(journal.journal_id)
+        prepare_export(loaded, stores, name)
+        traces = stack.enter_context(closing(stores.traces(name)))
+        egress = Egress(own_ports=own_ports)
+        stack.push_async_callback(egress.close)
+        registry = open_registry(loaded)
+        open_probes(loaded)  # a probe that does not compile stops the start
+        policy = policy_port(config.policy, loaded)
+        gateway = Gateway(
+            Ports(
+                ledger=ledger,
+                registry=registry,
+                policy=policy,
+                upstreams=HttpUpstreams(registry, egress),
+            ),
+            Settings(
+                mode=config.gateway.mode,
+                accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
+                approvals=config.approvals,
+                body_bytes_max=config.gateway.body_bytes_max,
+            ),
+        )
+        settings = PipelineSettings(loaded=loaded, master=master)
+        pipeline = PipelineProcess(PIPELINE_MAIN, msgspec.json.encode(settings))
+        await start(stack, policy)
+        await start(stack, gateway)
+        await start(stack, pipeline)
+        await start(stack, Trimmer(journal, lambda: traces.cursor(name)))
+        await start(stack, DropWatch(traces))
+        await start(stack, OutcomeWatch(stack.enter_context(closing(stores.published()))))
+        ready = Readiness(
+            {
+                "journal": answers(journal.check),
+                "ledger": answers(ledger.check),
+                "pipeline": holds(lambda: pipeline.pid is not None, "its process is not running"),
+                "pipeline cursor": CursorWatch(
+                    lambda: journal.bytes_held, lambda: traces.cursor(name)
+                ).check,
+                "policy": holds(lambda: policy.answering, "no engine is running"),
+            }
+        )
+        house = open_house(config, registry, policy.revision)
+        desk = open_desk(stack, loaded, who, ledger=ledger, ring=ring, house=house)
+        await start(stack, desk)
+        addresses = await _listen(
+            stack,
+            loaded,
+            who,
+            journal=journal,
+            gateway=gateway,
+            desk=desk,
+            ready=ready,
+        )
+        own_ports |= {split_address(address)[1] for address in addresses.values()}
+        pids: dict[str, int | None] = {"main": os.getpid(), "pipeline": pipeline.pid}
+        if config.telemetry.traces.exporter is not None:
+            await start(stack, open_own_traces(loaded, own_ports))
+        if config.export:
+            pids["export"] = await start_export(
+                stack, loaded, stores, name, master, egress, own_ports
+            )
+        yield Serving(
+            addresses=addresses,
+            keys=dev_keys,
+            data_folder=str(folder),
+            pids=pids,
+        )
+
+
+async def _listen(
+    stack: AsyncExitStack,
+    loaded: Loaded,
+    who: Authenticate,
+    *,
+    journal: SqliteJournal,
+    gateway: Gateway,
+    desk: Desk,
+    ready: Readiness,
+) -> dict[str, str]:
+    """Start every listener that has an address; the addresses as bound."""
+    config, tls = loaded.config, partial(open_certificate, loaded)
+    room = Admission(config.receive)
+    stack.push_async_callback(room.stop)
+    metrics = MetricsServer(
+        *split_address(config.metrics.listen or "127.0.0.1:0"),
+        tls=tls("metrics.tls", config.metrics.tls),
+    )
+    grpc_tls = tls("receive.grpc_tls", config.receive.grpc_tls)
+    http_tls = tls("receive.http_tls", config.receive.http_tls)
+    listeners: list[tuple[str, str, Any]] = [
+        (
+            "receive.grpc",
+            config.receive.grpc,
+            GrpcReceiver(config.receive, journal, who, room, tls=grpc_tls),
+        ),
+        (
+            "receive.http",
+            config.receive.http,
+            HttpReceiver(config.receive, journal, who, room, tls=http_tls),
+        ),
+        (
+            "gateway.listen",
+            config.gateway.listen,
+            GatewayServer(
+                gateway,
+                who,
+                listen=config.gateway.listen,
+                body_bytes_max=config.gateway.body_bytes_max,
+                tls=tls("gateway.tls", config.gateway.tls),
+            ),
+        ),
+        (
+            "control.listen",
+            config.control.listen,
+            ControlServer(
+                desk,
+                listen=config.control.listen,
+                tls=tls("control.tls", config.control.tls),
+            ),
+        ),
+        (
+            "control.grpc",
+            config.control.grpc,
+            ControlGrpc(
+                desk,
+                listen=config.control.grpc,
+                tls=tls("control.grpc_tls", config.control.grpc_tls),
+            ),
+        ),
+        ("metrics.listen", config.metrics.listen, metrics),
+    ]
+    bound = {}
+    for key, address, part in listeners:
+        if not address:
+            continue
+        host, port = split_address(address)
+        try:
+            await start(stack, part)
+        except OSError as error:
+            raise cannot_listen(key, host, port, error) from None
+        bound[key] = f"{host}:{part.port}" if ":" not in host else f"[{host}]:{part.port}"
+    metrics.reasons = ready.reasons
+    return bound

@@ -1,0 +1,80 @@
+"""The tool registry and the probes, read and compiled."""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from sidecar.config import Loaded
+from sidecar.errors import Problem, SidecarError
+from sidecar.gateway.config import Upstream
+from sidecar.gateway.registry import Registry, compiled_tools
+from sidecar.probe.plan import LoadedProbe
+from sidecar.probe.plan import load as load_probes
+
+
+def open_registry(loaded: Loaded) -> Registry:
+    """The tool registry with its schemas and credentials read from files. Raises SidecarError."""
+    config = loaded.config.gateway
+    schemas = {
+        tool.arguments.schema: _read_schema(loaded, tool.arguments.schema)
+        for tool in config.tools
+        if tool.arguments.schema
+    }
+    upstreams = [resolved(loaded, upstream) for upstream in config.upstreams]
+    return Registry.from_config(upstreams, config.tools, schemas)
+
+
+def open_probes(loaded: Loaded) -> tuple[LoadedProbe, ...]:
+    """The configured probes, compiled. Raises SidecarError."""
+    try:
+        return load_probes(loaded.config.probes)
+    except Problem as problem:
+        raise SidecarError(f"a probe cannot be used: {problem}", where=loaded.file or "") from None
+
+
+def costly_problems(loaded: Loaded) -> list[Problem]:
+    """What is wrong with schemas, costs, recipes and probes: found by reading and compiling."""
+    found: list[Problem] = []
+    schemas: dict[str, Any] = {}
+    for index, tool in enumerate(loaded.config.gateway.tools):
+        name = tool.arguments.schema
+        if name and name not in schemas:
+            try:
+                schemas[name] = _read_schema(loaded, name)
+            except SidecarError as error:
+                schemas[name] = True  # told once, here; any value fits this schema
+                found.append(
+                    Problem(f"gateway.tools.{index}.arguments.schema", f"{error.what}: {name}")
+                )
+    found += compiled_tools(loaded.config.gateway.tools, schemas)[1]
+    for index, probe in enumerate(loaded.config.probes):
+        try:
+            load_probes((probe,))
+        except Problem as problem:
+            found.append(
+                Problem(problem.path.replace("probes.0", f"probes.{index}", 1), problem.text)
+            )
+    return found
+
+
+def resolved(loaded: Loaded, upstream: Upstream) -> Upstream:
+    """The upstream with its credential's file as a path from here."""
+    if upstream.credential is None:
+        return upstream
+    file = str(loaded.path(upstream.credential.file))
+    return replace(upstream, credential=replace(upstream.credential, file=file))
+
+
+def _read_schema(loaded: Loaded, name: str) -> Any:
+    path = loaded.path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise SidecarError(
+            f"a tool's schema cannot be read: {error.strerror}",
+            where=str(path),
+            do="Check arguments.schema in gateway.tools.",
+        ) from None
+    except msgspec.DecodeError as error:
+        raise SidecarError(f"a tool's schema is not JSON: {error}", where=str(path)) from None
