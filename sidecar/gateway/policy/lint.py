@@ -13,7 +13,9 @@ end.
    in y` where `x` is undefined (OPA has no answer then, the embedded engine says true). Name a
    helper rule.
 6. One package is one module: the embedded engine loses rules of one that is spread (``order``).
-7. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
+7. No variable in the midst of a rule's name: the embedded engine loses what another rule adds to
+   `p[x].q`.
+8. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,6 +80,7 @@ def lint(modules: Sequence[RegoModule]) -> tuple[Finding, ...]:
             *_mock_findings(rule, paths),
             *_allow_findings(rule),
             *_negation_findings(rule),
+            *_head_findings(rule),
         )
     ]
     found += _recursion_findings(rules)
@@ -148,6 +151,13 @@ def _negation_findings(rule: Rule) -> Iterator[Finding]:
         yield Finding(
             rule.file, line, "negation", "`not` over a call or comparison of what may be undefined"
         )
+
+
+def _head_findings(rule: Rule) -> Iterator[Finding]:
+    if rule.open_head:
+        name = ".".join(rule.path[1:])
+        text = f"a variable in the midst of the name {name}[…]: nest objects in its value instead"
+        yield Finding(rule.file, rule.line, "head", text)
 
 
 def _allows(value: Mapping[str, object]) -> bool:

@@ -27,7 +27,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """One definition of a rule. ``only_negations``: it has conditions and each is a ``not``.
 
     ``wide_negations``: lines of a ``not`` over more than a reference, or than plain local
-    variables.
+    variables. ``open_head``: a variable stands in its name with more after it, as in ``p[x].q``.
     """
 
     path: Path
@@ -41,6 +41,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     values: tuple[Node, ...]
     only_negations: bool
     wide_negations: tuple[int, ...]
+    open_head: bool
 
 
 class RegoModule(Struct, frozen=True, kw_only=True):
@@ -100,6 +101,7 @@ def _rule(node: Node, file: str, scope: _Scope) -> Rule:
         values=tuple(_values(kind, body, head)),
         only_negations=kind == "Spec" and _only_negations(body["bodies"]),
         wide_negations=tuple(_wide_negations(tree, local)),
+        open_head=len(_static(head["refr"])) < _length(head["refr"]) - 1,
     )
 
 

@@ -64,6 +64,8 @@ def findings(text, head=HEAD):
         ("r if { some x in input.xs; not x.y == 1 }", "negation", 8),
         ('r if { some x in input.xs; not lower(lower(x)) == "a" }', "negation", 8),
         ("g := input.x\n\nr if not is_string(g)", "negation", 10),
+        ("r[x].q contains y if { some x, y in input.xs }", "head", 8),
+        ("r[x][y] := 1 if { some x, y in input.xs }", "head", 8),
         (
             'r contains {"effect": "allow"} if { not input.bad; not input.worse }',
             "allow_by_absence",
@@ -92,6 +94,8 @@ def test_what_a_policy_must_not_contain_is_found_with_its_line(text, code, line)
         "f(x) if { not is_string(x); not x in {1, 2}; not startswith(x, `a`) }",
         "r if { not input.a.b; not data.settings.c; not g }\n\ng if input.x",
         "default list_of := true",
+        "r[x] := y if { some x, y in input.xs }",
+        "r.q contains y if { some y in input.xs }",
     ],
 )
 def test_ordinary_policies_have_no_findings(text):
