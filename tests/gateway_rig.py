@@ -217,6 +217,7 @@ class Rig:
 async def rig(
     folder, *, tool_changes=None, settings=None, upstream_url=None, policy=None, bundle="",
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
+    **served,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
     async with AsyncExitStack() as stack:
@@ -249,8 +250,9 @@ async def rig(
         stack.push_async_callback(made.gateway.stop)
         await made.gateway.start()
         made.server = GatewayServer(
-            made.gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max
-        )
+            made.gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max,
+            **served,
+        )  # fmt: skip
         stack.push_async_callback(made.server.stop)
         await made.server.start()
         made.agent = made.credential("agent", name="refund-agent")

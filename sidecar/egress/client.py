@@ -36,6 +36,10 @@ from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, rea
 
 Headers = Sequence[tuple[str, str]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+Take = Callable[[bytes], Awaitable[None]]
+Begin = Callable[[int, tuple[tuple[str, str], ...]], Awaitable[Take | None]]
+"""Told the head of an answer; what it returns is given the body as it comes, None wants it whole.
+Neither may raise."""
 
 INTERIM_MAX = 8
 """1xx answers that may come before the real one."""
@@ -103,12 +107,16 @@ class Egress:
         *,
         deadline_ns: int,
         reuse: bool = False,
+        begin: Begin | None = None,
+        bytes_max: int | None = None,
     ) -> EgressReply:
         """One attempt at ``target``. ``path_query`` is canonical and sent as it is, below the
         target's path.
 
-        ``deadline_ns`` bounds everything from resolution to the last byte. Raises EgressFailed.
+        ``deadline_ns`` bounds everything from resolution to the last byte, ``bytes_max`` the
+        answer where it is less than the egress takes. Raises EgressFailed.
         """
+        largest = min(self._response_bytes_max, bytes_max or self._response_bytes_max)
         ends_ns = monotonic_ns() + deadline_ns
         try:
             endpoint = read_target(target)
@@ -121,7 +129,9 @@ class Egress:
             left_ns = ends_ns - monotonic_ns()
             if left_ns <= 0:
                 break
-            dial = _Dial(endpoint, address, method, path_query, headers, body, left_ns)
+            dial = _Dial(
+                endpoint, address, method, path_query, headers, body, left_ns, begin, largest
+            )
             try:
                 return await self._attempt(session, dial)
             except EgressFailed as error:
@@ -193,21 +203,24 @@ class Egress:
             raise EgressFailed(progress.connected, f"{dial.endpoint.name}: {reason}") from error
 
     async def _read(self, response: aiohttp.ClientResponse, dial: "_Dial") -> EgressReply:
+        headers = tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in response.raw_headers
+        )
+        take = await dial.begin(response.status, headers) if dial.begin else None
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
-            if len(body) > self._response_bytes_max:
+            if len(body) > dial.bytes_max:
                 response.close()
                 raise EgressFailed(
-                    True,
-                    f"{dial.endpoint.name}: the answer exceeds {self._response_bytes_max} bytes",
+                    True, f"{dial.endpoint.name}: the answer exceeds {dial.bytes_max} bytes"
                 )
+            if take is not None:
+                await take(chunk)
         return EgressReply(
             status=response.status,
-            headers=tuple(
-                (name.decode("latin-1").lower(), value.decode("latin-1"))
-                for name, value in response.raw_headers
-            ),
+            headers=headers,
             body=bytes(body),
             address=dial.address,
         )
@@ -259,6 +272,8 @@ class _Dial(Struct, frozen=True):
     headers: Headers
     body: bytes
     left_ns: int
+    begin: Begin | None
+    bytes_max: int
 
     @property
     def url(self) -> URL:

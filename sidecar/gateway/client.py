@@ -9,22 +9,30 @@ gateway has.
 3. A credential is read from its file when it is needed, so that a rotated one is used; it is in no
    message. What the agent is told of a failure names no address and no file; the log does.
 4. Of the answer, hop-by-hop headers and those that speak to browsers do not come back.
+5. An answer of a kind that is read while it comes is shown to the audience as it comes.
 """
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from sidecar.egress.client import Egress, EgressFailed, EgressReply
+from sidecar.egress.client import Egress, EgressFailed, Take
 from sidecar.egress.rules import Target, TargetRefused
 from sidecar.gateway.config import Credential, Upstream
 from sidecar.gateway.registry import Registry
-from sidecar.gateway.upstream import Headers, UpstreamFailed, UpstreamReply, UpstreamRequest
+from sidecar.gateway.upstream import (
+    Audience,
+    Headers,
+    UpstreamFailed,
+    UpstreamReply,
+    UpstreamRequest,
+)
 from sidecar.telemetry import log
 
 _LOG = log("gateway")
 _TOO_LARGE = re.compile(r"the answer exceeds [0-9]+ bytes")
 
+STREAMED = frozenset({"text/event-stream", "application/x-ndjson", "application/json-seq"})
 NOT_RETURNED = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
@@ -51,6 +59,7 @@ class HttpUpstreams:
         if target is None:
             raise UpstreamFailed(False, f"there is no upstream {request.upstream!r}")
         query = f"?{request.query_raw}" if request.query_raw else ""
+        show = _Show(request.audience)
         try:
             reply = await self._egress.request(
                 target,
@@ -60,11 +69,18 @@ class HttpUpstreams:
                 request.body,
                 deadline_ns=request.timeout_ns,
                 reuse=request.class_ == "read",
+                begin=show.begin,
+                bytes_max=request.response_bytes_max,
             )
         except EgressFailed as error:
             _LOG.warning("upstream failed", call_id=request.call_id, reason=error.reason)
             raise UpstreamFailed(error.sent, f"{target.name}: {_told(error)}") from error
-        return UpstreamReply(status=reply.status, headers=_returned(reply), body=reply.body)
+        return UpstreamReply(
+            status=reply.status,
+            headers=_returned(reply.headers),
+            body=reply.body,
+            streamed=show.begun,
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -84,6 +100,24 @@ class HttpUpstreams:
             name = upstream.credential.header.lower()
             found[name] = _secret(upstream.name, upstream.credential)
         return found
+
+
+class _Show:
+    """Shows an answer that comes in parts to whoever waits for it."""
+
+    def __init__(self, audience: Audience | None) -> None:
+        self._audience = audience
+        self.begun = False
+
+    async def begin(self, status: int, headers: Headers) -> Take | None:
+        """Take the head; None where the answer is wanted whole."""
+        kind = next((value for name, value in headers if name == "content-type"), "")
+        in_parts = kind.partition(";")[0].strip().lower() in STREAMED
+        if self._audience is None or not in_parts or not 200 <= status <= 599:
+            return None
+        self.begun = True
+        await self._audience.begin(status, _returned(headers))
+        return self._audience.take
 
 
 def _secret(upstream: str, credential: Credential) -> str:
@@ -113,11 +147,11 @@ def _told(error: EgressFailed) -> str:
     return "no connection could be made"
 
 
-def _returned(reply: EgressReply) -> Headers:
+def _returned(headers: Headers) -> Headers:
     named = {
         part.strip().lower()
-        for name, value in reply.headers
+        for name, value in headers
         if name == "connection"
         for part in value.split(",")
     }
-    return tuple(pair for pair in reply.headers if pair[0] not in NOT_RETURNED | named)
+    return tuple(pair for pair in headers if pair[0] not in NOT_RETURNED | named)

@@ -32,6 +32,7 @@ from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.recovery.driver import keep_recovering, take_orphans
 from sidecar.gateway.request import ToolReply, trace_context
+from sidecar.gateway.upstream import Audience
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, OWN_SPANS, log
@@ -121,9 +122,14 @@ class Gateway:
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def call(self, request: ToolRequest, principal: Principal) -> ToolReply:
-        """One tool call from request to reply. What is wrong with the call is in the reply."""
-        task = asyncio.ensure_future(self._call(request, principal))
+    async def call(
+        self, request: ToolRequest, principal: Principal, audience: Audience | None = None
+    ) -> ToolReply:
+        """One tool call from request to reply. What is wrong with the call is in the reply.
+
+        ``audience`` is shown an answer that comes in parts; the reply says whether it was.
+        """
+        task = asyncio.ensure_future(self._call(request, principal, audience))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
@@ -153,9 +159,11 @@ class Gateway:
             )
         return approvals.as_reply(document)
 
-    async def _call(self, request: ToolRequest, principal: Principal) -> ToolReply:
+    async def _call(
+        self, request: ToolRequest, principal: Principal, audience: Audience | None
+    ) -> ToolReply:
         started_ns = clock.monotonic_ns()
-        performer = self._open(request, principal)
+        performer = self._open(request, principal, audience)
         running = self._open_desk.running
         running.add(performer.call.call_id)
         try:
@@ -180,7 +188,9 @@ class Gateway:
                 waiting.extend(machine.handle(event))
         raise AssertionError(f"{machine} ended without a reply")
 
-    def _open(self, request: ToolRequest, principal: Principal) -> Performer:
+    def _open(
+        self, request: ToolRequest, principal: Principal, audience: Audience | None
+    ) -> Performer:
         desk, call_id, now_ns = self._open_desk, self._new_id(), self._now_ns()
         try:
             prepared = prepare(
@@ -199,7 +209,8 @@ class Gateway:
             _LOG.error("call not opened", call_id=call_id, why=error)
             refusal = own_fault()
         else:
-            return Performer(desk, principal, opening.call, opening.received, prepared, opening)
+            opened = (opening.call, opening.received, prepared, opening)
+            return Performer(desk, principal, *opened, audience)
         call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
         return Performer(desk, principal, call, Malformed(refusal=refusal))
 

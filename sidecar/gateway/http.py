@@ -8,7 +8,8 @@
 3. ``100 Continue`` is sent only when credential, size and framing are good.
 4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
 5. A caller that goes away does not stop its call.
-6. What no handler answers, and how long a caller is waited for: ``listen.http``.
+6. Events are passed on as they come, with comments where the tool is silent.
+7. What no handler answers, and how long a caller is waited for: ``listen.http``.
 """
 
 import re
@@ -22,6 +23,7 @@ from sidecar.gateway.driver import Gateway
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
+from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.http import ProviderUnavailable
@@ -49,6 +51,7 @@ _NO_PROXY = (
     "this gateway is no forward proxy: call tools at <the gateway's URL>/<upstream>/<path>, and "
     "name the host of anything else, such as a model on plain HTTP, in NO_PROXY"
 )
+KEEP_ALIVE_SECONDS = 15.0
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -64,11 +67,14 @@ class GatewayServer:
         body_bytes_max: int = 1024**2,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
         tls: Certificate | None = None,
+        keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
         self._address = split_address(listen)
         self._body_bytes_max = body_bytes_max
+        self._keep_alive_seconds = keep_alive_seconds
+        self._take_seconds = limits.answer_seconds
         manners = Manners(record=Faults("gateway").record, limits=limits, tls=tls)
         self._listener = Listener(self._handle, *self._address, manners)
 
@@ -96,15 +102,34 @@ class GatewayServer:
         try:
             headers = _framed(request)
             principal = await self._principal(request, headers)
-            reply = await self._reply(request, headers, principal)
+            return await self._answered(request, headers, principal)
         except (Refused, StoreUnavailable) as error:
             refusal = error.refusal() if isinstance(error, Refused) else store_failed()
             reply = response.refused(refusal, "", "")
             return _rendered(reply, request, close=not request.content.at_eof())
+
+    async def _answered(
+        self, request: web.BaseRequest, headers: Headers, principal: Principal
+    ) -> web.StreamResponse:
+        stream = AgentStream(
+            request,
+            keep_alive_seconds=self._keep_alive_seconds,
+            take_seconds=self._take_seconds,
+        )
+        try:
+            reply = await self._reply(request, headers, principal, stream)
+        finally:
+            await stream.stop()
+        if stream.begun:
+            return await stream.end(whole=reply.streamed)
         return _rendered(reply, request, close=False)
 
     async def _reply(
-        self, request: web.BaseRequest, headers: Headers, principal: Principal
+        self,
+        request: web.BaseRequest,
+        headers: Headers,
+        principal: Principal,
+        stream: AgentStream,
     ) -> ToolReply:
         if request.raw_path.startswith("/v1/"):
             match = _APPROVAL.match(request.raw_path)
@@ -122,7 +147,7 @@ class GatewayServer:
             headers=headers,
             body=body,
         )
-        return await self._gateway.call(call, principal)
+        return await self._gateway.call(call, principal, stream)
 
     async def _principal(self, request: web.BaseRequest, headers: Headers) -> Principal:
         presented = Presented(

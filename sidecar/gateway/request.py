@@ -25,11 +25,12 @@ _WAIT = re.compile(r"wait=(\d{1,6})\Z")
 
 
 class ToolReply(Struct, frozen=True, kw_only=True):
-    """The whole answer for the agent."""
+    """The whole answer for the agent; ``streamed``: it had it while it came, but for its end."""
 
     status: int
     headers: Headers
     body: bytes
+    streamed: bool = False
 
 
 class Preferences(Struct, frozen=True, kw_only=True):

@@ -39,7 +39,14 @@ def clean(headers: Headers) -> Headers:
 def passed(answer: UpstreamReply, decision_id: str, receipt_id: str) -> ToolReply:
     """The tool's own answer."""
     headers = (*clean(answer.headers), *_ids(decision_id, receipt_id))
-    return ToolReply(status=answer.status, headers=headers, body=answer.body)
+    return ToolReply(
+        status=answer.status, headers=headers, body=answer.body, streamed=answer.streamed
+    )
+
+
+def shown(headers: Headers, decision_id: str) -> Headers:
+    """The headers of an answer that is passed on while it comes, before it has a receipt."""
+    return (*clean(headers), *_ids(decision_id, ""))
 
 
 def stored(claim: Claim, now_ns: int) -> ToolReply:

@@ -5,6 +5,7 @@
 2. ``UpstreamFailed.sent`` is false only where not one byte of the request can have reached the
    upstream.
 3. A reply is whole or it is a failure: a truncated or oversized answer raises with ``sent`` true.
+4. An audience may take a reply while it comes; what it was shown is in the reply all the same.
 """
 
 from typing import Any, Protocol
@@ -17,10 +18,26 @@ from sidecar.gateway.policy.result import PolicyAnswer
 Headers = tuple[tuple[str, str], ...]
 
 
+class Audience(Protocol):
+    """Whoever waits for a call's answer, and can be shown it before it is whole. Never raises."""
+
+    async def begin(self, status: int, headers: Headers) -> None:
+        """The answer's head; what follows it is given to ``take`` as it comes."""
+        ...
+
+    async def take(self, data: bytes) -> None:
+        """A part of the answer, or a message that belongs to it."""
+        ...
+
+    async def gone(self) -> None:
+        """Returns once nobody waits any more."""
+        ...
+
+
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """One attempt. ``path`` and ``query_raw`` are canonical and go on the wire as they are, and so
     do ``body`` and ``headers`` (lower-case names, allow-listed); ``timeout_ns`` bounds the whole
-    attempt."""
+    attempt, ``response_bytes_max`` its answer where policy says so."""
 
     tool: str
     class_: SideEffectClass
@@ -35,14 +52,18 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     episode: str | None = None
     timeout_ns: int
     call_id: str
+    response_bytes_max: int | None = None
+    audience: Audience | None = None
 
 
 class UpstreamReply(Struct, frozen=True, kw_only=True):
-    """A whole answer; ``body`` is as it came, never decompressed."""
+    """A whole answer; ``body`` is as it came, never decompressed. ``streamed``: the audience has
+    had it already."""
 
     status: int
     headers: Headers
     body: bytes
+    streamed: bool = False
 
 
 class UpstreamFailed(Exception):

@@ -214,6 +214,7 @@ class _Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._begun = False
         self._answering = False
+        self.left = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
@@ -230,6 +231,7 @@ class _Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
         self._head_came()
+        self.left.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -318,6 +320,13 @@ class _Connection(web.RequestHandler):
         if whole and not self._answering:
             timeout = self._manners.limits.flight_seconds
         await super().shutdown(timeout)
+
+
+async def left(request: web.BaseRequest) -> None:
+    """Returns once the connection of a request is lost, its peer gone or cut off."""
+    connection = request.protocol
+    assert isinstance(connection, _Connection), "a listener of ours"
+    await connection.left.wait()
 
 
 def _meant(error: Exception) -> Fault:

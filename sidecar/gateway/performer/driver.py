@@ -34,7 +34,7 @@ from sidecar.gateway.problem import Refusal
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import Unshowable
-from sidecar.gateway.upstream import UpstreamReply
+from sidecar.gateway.upstream import Audience, UpstreamReply
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import (
     ANSWER_BYTES_MAX,
@@ -71,6 +71,7 @@ class Performer:
         first: events.CallReceived | events.Malformed,
         prepared: Prepared | None = None,
         opening: Opening | None = None,
+        audience: Audience | None = None,
     ) -> None:
         self._desk = desk
         self._principal = principal
@@ -78,6 +79,7 @@ class Performer:
         self.first = first
         self._prepared_or_none = prepared
         self._opening = opening
+        self._audience = audience
         self._decision: Decision | None = None
         self._approval_id: str | None = None
         self._attempt = 1
@@ -281,6 +283,9 @@ class Performer:
             idempotency_key=upstream_key(self._desk.house.secret, hashed) if hashed else None,
             episode=self._principal.episode,
             limits=self._limits,
+            audience=sending.shown(
+                self._audience, self._decision.decision_id if self._decision else ""
+            ),
         )
         event, self._answer = await sending.send(self._desk.ports.upstreams, request, self._limits)
         return event

@@ -29,7 +29,7 @@ from sidecar.gateway.desk import Ports, Settings
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.request import ToolReply, ToolRequest
-from sidecar.gateway.upstream import PolicyPort
+from sidecar.gateway.upstream import Audience, PolicyPort
 from sidecar.identity.keys import (
     EpisodeClaims,
     Unauthenticated,
@@ -189,10 +189,12 @@ class _TwinGateway(Gateway):
         self._of_episodes = episodes
         self._under_way: dict[str, set[asyncio.Task[ToolReply]]] = defaultdict(set)
 
-    async def call(self, request: ToolRequest, principal: Principal) -> ToolReply:
+    async def call(
+        self, request: ToolRequest, principal: Principal, audience: Audience | None = None
+    ) -> ToolReply:
         """One tool call; see Gateway."""
         name = principal.episode or ""
-        task = asyncio.ensure_future(super().call(request, principal))
+        task = asyncio.ensure_future(super().call(request, principal, audience))
         self._under_way[name].add(task)
         task.add_done_callback(self._under_way[name].discard)
         reply = await asyncio.shield(task)
