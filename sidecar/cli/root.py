@@ -26,6 +26,7 @@ COMMANDS = {
     "approvals": "List, show, approve and deny approval requests.",
     "calls": "List and show tool calls and their receipts.",
     "audit": "Verify and export the audit chain.",
+    "chaos": "Prove what the gateway promises when it is killed.",
     "store": "Migrate, back up and prune the store.",
     "key": "Create, list and revoke API keys.",
 }

@@ -1,0 +1,263 @@
+"""Makes a crash proof: kills gateways at every step, asks the next ones, counts at the upstream.
+
+**Rules**
+1. One lane an upstream, each with a folder, a key and, on SQLite, a ledger of its own; on Postgres
+   the lanes' gateways share one ledger.
+2. A life serves the end of one case and the death of the next: so every start but the first is a
+   recovery.
+3. What an effect is, the upstream's own database says, once the upstream has read all it was sent.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from random import Random
+
+import aiohttp
+
+from sidecar import app, clock
+from sidecar.chaos.client import Answer, ask
+from sidecar.chaos.files import arm, make_folder, prepare
+from sidecar.chaos.http import ChaosShop
+from sidecar.chaos.plan import UPSTREAMS, Case, State, Upstream, cases
+from sidecar.chaos.process import Spoil, live
+from sidecar.chaos.proof import Attempt, Found, Proof, Store, conclude
+from sidecar.errors import SidecarError
+from sidecar.gateway.audit import verify
+from sidecar.identity.keys import KeyTerms
+from sidecar.store.backend import LedgerReader
+from sidecar.store.ledger import AuditEntry, CallQuery
+from sidecar.store.location import is_postgres
+
+_START_SECONDS, _DEATH_SECONDS, _ANSWER_SECONDS, _POLL_SECONDS = 60.0, 30.0, 45.0, 0.05
+_RETRIED = frozenset({"in_flight", "fail_closed", "policy_error", "upstream_unreachable"})
+_PAGE = 1000
+_UPSTREAM_KILLS = frozenset({"mid_send", "after_send"})
+"""Steps at which the upstream kills."""
+
+Told = Callable[[Found], None]
+
+
+async def prove(
+    *, iterations: int, seed: int, store: str = "", spoil: Spoil | None = None, told: Told
+) -> Proof:
+    """Kill ``iterations`` times and say what was found. Raises SidecarError.
+
+    ``store`` names a Postgres database whose ledger is empty; without, ledgers are SQLite files in
+    a temporary folder.
+    """
+    if store and not is_postgres(store):
+        raise SidecarError(
+            "a proof on SQLite makes its own ledgers",
+            where=f"--store {store}",
+            do="Leave it out, or name a Postgres database of its own for the proof.",
+        )
+    planned = cases(iterations, Random(seed))  # noqa: S311 - repeatable, not secret
+    seal_key = clock.random_bytes(32).hex()
+    with tempfile.TemporaryDirectory(prefix="crash-proof-") as folder:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["sidecar.chaos.process"])
+        async with AsyncExitStack() as stack:
+            lanes = [
+                await stack.enter_async_context(
+                    _lane(context, Path(folder) / name, name, store, seal_key, spoil)
+                )
+                for name in UPSTREAMS
+                if any(case.upstream == name for case in planned)
+            ]
+            ran = await asyncio.gather(*(lane.run(planned, told) for lane in lanes))
+            stores = [lane.store() for lane in (lanes[:1] if store else lanes)]
+    return conclude([found for each in ran for found in each], stores, seed=seed)
+
+
+@asynccontextmanager
+async def _lane(
+    context: ForkServerContext,
+    folder: Path,
+    upstream: Upstream,
+    store: str,
+    seal_key: str,
+    spoil: Spoil | None,
+) -> AsyncIterator["_Lane"]:
+    make_folder(folder)
+    shop = ChaosShop(folder, upstream)
+    async with AsyncExitStack() as stack:
+        await shop.start()
+        stack.push_async_callback(shop.stop)
+        file = prepare(folder, upstream, port=shop.port, store=store, seal_key=seal_key)
+        loaded = app.load_config(str(file), None)
+        with app.open_backend(loaded) as stores:
+            stores.migrate()
+        with app.open_keys(loaded) as keys:
+            text, _ = app.create_key(keys, KeyTerms(kind="agent", project="default", name=upstream))
+        ledger = stack.enter_context(app.open_ledger(loaded))
+        if store and upstream == next(iter(UPSTREAMS)) and ledger.list_calls(CallQuery(limit=1)):
+            raise SidecarError(
+                "this store holds calls already; a crash proof kills gateways on it",
+                where=store,
+                do="Name a database of its own for the proof.",
+            )
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
+        )
+        lane = _Lane(context, folder, upstream, shop, ledger, session, text, spoil)
+        stack.push_async_callback(lane.stop)
+        yield lane
+
+
+class _Lane:
+    """One upstream, and the lives of the gateways before it."""
+
+    def __init__(
+        self,
+        context: ForkServerContext,
+        folder: Path,
+        upstream: Upstream,
+        shop: ChaosShop,
+        ledger: LedgerReader,
+        session: aiohttp.ClientSession,
+        credential: str,
+        spoil: Spoil | None,
+    ) -> None:
+        self._context = context
+        self._folder = folder
+        self._upstream = upstream
+        self._shop = shop
+        self._ledger = ledger
+        self._session = session
+        self._credential = credential
+        self._spoil = spoil
+        self._process: ForkServerProcess | None = None
+        self._port = 0
+
+    async def run(self, planned: tuple[Case, ...], told: Told) -> list[Found]:
+        """Every case of this upstream, one after the other."""
+        ran = []
+        for case in planned:
+            if case.upstream == self._upstream:
+                ran.append(await self._case(case))
+                told(ran[-1])
+        await self.stop()
+        return ran
+
+    async def stop(self) -> None:
+        """End the life that is left. Safe without and twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            if not await _ended(process, _DEATH_SECONDS):
+                process.kill()
+                await _ended(process, _DEATH_SECONDS)
+            process.close()
+
+    def store(self) -> Store:
+        """The ledger in the end."""
+        found = verify(self._entries(), self._ledger.audit_head(), self._ledger.public_keys())
+        fault = found.fault
+        return Store(
+            where=self._upstream,
+            entries=found.entries,
+            fault=f"the audit chain breaks at {fault.index}: {fault.what}" if fault else None,
+        )
+
+    async def _case(self, case: Case) -> Found:
+        if self._process is None:
+            await self._start()
+        killed = await self._kill(case)
+        await self._shop.quiet()
+        left = self._state(case)
+        await self._start()
+        answer = await self._settled(case)
+        return Found(
+            case=case,
+            killed=killed,
+            left=left,
+            state=self._state(case),
+            effects=self._shop.effects(case.order),
+            answered=answer.status if answer else 0,
+            attempts=self._attempts(case),
+        )
+
+    async def _start(self) -> None:
+        await self.stop()
+        reader, writer = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=live, args=(self._folder, writer, self._spoil))
+        process.start()
+        writer.close()
+        self._process = process
+        with reader:
+            if not await asyncio.to_thread(reader.poll, _START_SECONDS):
+                raise self._not_started()
+            try:
+                self._port = reader.recv()
+            except EOFError:
+                raise self._not_started() from None
+
+    def _not_started(self) -> SidecarError:
+        said = (self._folder / "log").read_text().splitlines()
+        return SidecarError("a gateway under proof did not start", where=" ".join(said[-1:]))
+
+    async def _kill(self, case: Case) -> bool:
+        """Make the call, and see the process die at its step."""
+        process = self._process
+        assert process is not None
+        pid = process.pid
+        assert pid is not None
+
+        def kill() -> None:
+            os.kill(pid, signal.SIGKILL)
+
+        if case.step in _UPSTREAM_KILLS:
+            self._shop.arm(case.order, case.step, kill)
+        elif case.step != "anywhere":
+            arm(self._folder, case.step)
+        asking = asyncio.ensure_future(ask(self._session, self._port, self._credential, case))
+        if case.step == "anywhere":
+            await asyncio.sleep(case.after_seconds)
+            kill()
+        died = await _ended(process, _DEATH_SECONDS)
+        arm(self._folder, None)
+        await asking
+        return died and process.exitcode == -signal.SIGKILL
+
+    async def _settled(self, case: Case) -> Answer | None:
+        """The call again, with the same key, until it is not asked to come back."""
+        ends = clock.monotonic_ns() + int(_ANSWER_SECONDS * 1e9)
+        while True:
+            answer = await ask(self._session, self._port, self._credential, case)
+            later = answer is not None and (answer.code in _RETRIED or answer.retry is not None)
+            if not later or clock.monotonic_ns() > ends:
+                return answer
+            await asyncio.sleep(_POLL_SECONDS * 4)
+
+    def _state(self, case: Case) -> State:
+        query = CallQuery(trace_id=case.trace_id, limit=_PAGE)
+        states = [row.state for row in self._ledger.list_calls(query) if row.state is not None]
+        return states[0] if states else None
+
+    def _attempts(self, case: Case) -> tuple[Attempt, ...]:
+        query = CallQuery(trace_id=case.trace_id, limit=_PAGE)
+        found = []
+        for row in self._ledger.list_calls(query):
+            whole = self._ledger.get_call(row.call_id)
+            receipts = map(self._ledger.get_receipt, whole.receipts if whole else ())
+            phases = tuple(receipt.phase for receipt in receipts if receipt is not None)
+            found.append(Attempt(call_id=row.call_id, phases=phases))
+        return tuple(found)
+
+    def _entries(self) -> Iterator[AuditEntry]:
+        after = -1
+        while page := self._ledger.entries_after(after, _PAGE):
+            yield from page
+            after = page[-1].seq
+
+
+async def _ended(process: ForkServerProcess, seconds: float) -> bool:
+    await asyncio.to_thread(process.join, seconds)
+    return process.exitcode is not None

@@ -1,0 +1,122 @@
+"""One life of a gateway under proof: the real one, that kills itself where its folder says.
+
+**Rules**
+1. Listener, policy worker, ledger, egress and keys are those of ``sidecar serve``, opened by
+   ``app`` from a configuration file. Only two ports are wrapped, to die before or after their work.
+2. Death is SIGKILL: nothing is flushed, closed or told.
+3. ``spoil`` is for tests of the proof itself: a ledger with a fault that the proof must find.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack, closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, cast
+
+from sidecar import app
+from sidecar.chaos.files import CONFIG, armed
+from sidecar.egress.client import Egress
+from sidecar.gateway.client import HttpUpstreams
+from sidecar.gateway.desk import Ports, Settings
+from sidecar.gateway.driver import Gateway
+from sidecar.gateway.http import GatewayServer
+from sidecar.gateway.upstream import UpstreamReply, UpstreamRequest, Upstreams
+from sidecar.store.ledger import CallOutcome, Fence, Intent, IntentResult
+from sidecar.store.ports import GatewayLedger
+from sidecar.telemetry import configure_logging
+
+Spoil = Callable[[GatewayLedger], GatewayLedger]
+Point = Callable[[str], None]
+
+
+def live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
+    """Serve until killed, or until SIGTERM; the port is sent through ``ready``."""
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 2)
+    os.close(log)
+    configure_logging()
+    asyncio.run(_live(folder, ready, spoil))
+
+
+async def _live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    loaded = app.load_config(str(folder / CONFIG), None, thorough=True)
+    config = loaded.config
+    async with AsyncExitStack() as stack:
+        stores = stack.enter_context(app.open_backend(loaded))
+        keys = stack.enter_context(closing(stores.keys()))
+        opened = stores.ledger(app.keyring(keys, app.master_key(loaded)))
+        ledger: GatewayLedger = stack.enter_context(closing(opened))
+        egress = Egress()
+        stack.push_async_callback(egress.close)
+        registry = app.open_registry(loaded)
+        policy = app.policy_port(config.policy, loaded)
+        stack.push_async_callback(policy.stop)
+        await policy.start()
+
+        def point(name: str) -> None:
+            if armed(folder) == name:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        ports = Ports(
+            ledger=cast(GatewayLedger, _Ledger(spoil(ledger) if spoil else ledger, point)),
+            registry=registry,
+            policy=policy,
+            upstreams=_Upstreams(HttpUpstreams(registry, egress), point),
+        )
+        settings = Settings(accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger)
+        gateway = Gateway(ports, settings)
+        await gateway.start()
+        who = app.open_identity(loaded, keys)
+        server = GatewayServer(gateway, who, listen=config.gateway.listen)
+        stack.push_async_callback(server.stop)
+        await server.start()
+        ready.send(server.port)
+        ready.close()
+        await stop.wait()
+
+
+class _Ledger:
+    """The ledger, with death before and after its writes."""
+
+    def __init__(self, ledger: GatewayLedger, point: Point) -> None:
+        self._ledger = ledger
+        self._point = point
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def commit_intent(self, intent: Intent) -> IntentResult:
+        self._point("before_claim")
+        result = await self._ledger.commit_intent(intent)
+        self._point("after_claim")
+        return result
+
+    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
+        held = await self._ledger.mark_sent(claim, now_ns)
+        self._point("after_intent")
+        return held
+
+    async def record(self, outcome: CallOutcome) -> bool:
+        self._point("before_outcome")
+        written = await self._ledger.record(outcome)
+        self._point("after_outcome")
+        return written
+
+
+class _Upstreams:
+    """The upstreams, with death between an answer and what is made of it."""
+
+    def __init__(self, upstreams: Upstreams, point: Point) -> None:
+        self._upstreams = upstreams
+        self._point = point
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        """The answer to one attempt. Raises UpstreamFailed."""
+        reply = await self._upstreams.send(request)
+        self._point("after_response")
+        return reply

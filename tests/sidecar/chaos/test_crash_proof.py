@@ -1,0 +1,124 @@
+"""``sidecar chaos crash-proof``: what it proves, and that it finds what it is there to find."""
+
+import json
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+from postgres_rig import database
+from spoiled_ledger import without_intent
+
+from sidecar.chaos.plan import CLASSES, LEFT, STEPS, UPSTREAMS, Case, cases, may_end, may_leave
+from sidecar.chaos.proof import Attempt, Found, Store, conclude, lines
+from sidecar.cli.chaos import command
+
+CELLS = 3 * 9 * 2 + 6  # upstreams, steps, classes with effects; and the steps of a read
+
+
+def proved(*arguments, spoil=None):
+    ran = CliRunner().invoke(command, ["crash-proof", "--output", "json", *arguments], obj=spoil)
+    assert ran.exit_code in (0, 1), (ran.output, ran.exception)
+    return ran.exit_code, json.loads(ran.stdout)
+
+
+def case(step="after_send", upstream="plain", class_="irreversible"):
+    return Case(number=1, upstream=upstream, step=step, class_=class_)
+
+
+def found(of=None, **changes):
+    attempt = Attempt(call_id="c1", phases=("authorised", "executed"))
+    fields = {
+        "case": of or case(), "killed": True, "left": "sent", "state": "unknown", "effects": 1,
+        "answered": 409, "attempts": (attempt,),
+    }  # fmt: skip
+    return Found(**{**fields, **changes})
+
+
+def test_every_step_upstream_and_class_is_tried_before_any_is_tried_twice():
+    planned = cases(2 * CELLS, Random(7))
+    for half in (planned[:CELLS], planned[CELLS:]):
+        assert len({(each.upstream, each.step, each.class_) for each in half}) == CELLS
+    assert {each.step for each in planned} == set(STEPS)
+    assert {each.upstream for each in planned} == set(UPSTREAMS)
+    assert {each.class_ for each in planned} == set(CLASSES)
+    assert len({each.trace_id for each in planned}) == len(planned)
+    assert cases(9, Random(7)) == planned[:9] != cases(9, Random(8))
+
+
+def test_only_what_is_documented_may_be_left_and_may_come_of_it():
+    assert all(may_leave(case(step), state) for step in STEPS for state in LEFT[step])
+    assert not may_leave(case("after_send"), "completed")
+    assert not may_leave(case("after_send"), None)
+    assert may_end(case(), "sent", "unknown") and not may_end(case(), "sent", "completed")
+    assert not may_end(case(upstream="keyed"), "sent", "unknown")
+    assert may_end(case(upstream="recipe"), "sent", "resolved_done")
+    assert not may_end(case(), "claimed", "unknown")
+    read = case("after_response", class_="read")
+    assert may_leave(read, None) and not may_leave(read, "sent") and may_end(read, None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        ({}, (0, 0, 0)),
+        ({"effects": 2}, (1, 0, 1)),
+        ({"attempts": (Attempt(call_id="c1", phases=("authorised",)),)}, (0, 1, 0)),
+        ({"attempts": ()}, (0, 1, 0)),
+        ({"state": "completed"}, (0, 0, 1)),
+        ({"left": None}, (0, 0, 1)),
+        ({"answered": 201}, (0, 0, 1)),
+        ({"answered": 0}, (0, 0, 1)),
+        ({"killed": False}, (0, 0, 0)),
+    ],
+)
+def test_whatever_counts_against_it_is_counted_and_it_does_not_hold(changes, counted):
+    proof = conclude([found(**changes)], [], seed=1)
+    documented = round((1 - proof.documented_rate) * 1)
+    assert (proof.duplicate_effects, proof.lost_receipts, documented) == counted
+    assert proof.holds == (not changes)
+    assert ("DOES NOT HOLD" in lines(proof)) == bool(changes)
+
+
+def test_a_broken_chain_and_a_proof_of_nothing_do_not_hold():
+    broken = Store(where="plain", entries=3, fault="the audit chain breaks at 4: its hash")
+    assert not conclude([found()], [broken], seed=1).holds
+    assert not conclude([], [], seed=1).holds
+
+
+@pytest.mark.requirement("IDM-02")
+def test_gateways_killed_at_steps_of_a_call_make_no_second_effect_and_lose_no_receipt():
+    code, proof = proved("--iterations", "4", "--seed", "402")
+    assert (code, proof["faults"]) == (0, [])
+    assert set(proof["steps"]) == {"after_claim", "mid_send", "after_send", "before_outcome"}
+    assert (proof["kills"], proof["documented_rate"]) == (4, 1.0)
+    assert (proof["duplicate_effects"], proof["lost_receipts"]) == (0, 0)
+
+
+@pytest.mark.requirement("IDM-02")
+def test_with_the_write_ahead_intent_taken_out_the_same_command_fails():
+    code, proof = proved("--iterations", "1", "--seed", "12", spoil=without_intent)
+    assert code == 1 and not proof["holds"]
+    assert proof["steps"] == {"before_outcome": 1} and proof["duplicate_effects"] == 1
+
+
+@pytest.mark.full
+@pytest.mark.requirement("IDM-02")
+def test_500_kills_make_no_second_effect_and_lose_no_receipt():
+    code, proof = proved("--iterations", "500")
+    assert (code, proof["faults"]) == (0, [])
+    assert (proof["kills"], proof["documented_rate"]) == (500, 1.0)
+    assert (proof["duplicate_effects"], proof["lost_receipts"]) == (0, 0)
+    assert set(proof["steps"]) == set(STEPS)
+    by = {row["upstream"].partition(" ")[0]: row for row in proof["upstreams"]}
+    assert by["keyed"]["recovered"] == by["keyed"]["kills"]
+    assert by["recipe"]["recovered"] == by["recipe"]["kills"]
+    assert 0 < by["plain"]["recovered"] < by["plain"]["kills"]
+
+
+@pytest.mark.full
+@pytest.mark.requirement("IDM-02")
+def test_gateways_killed_on_one_postgres_make_no_second_effect_and_lose_no_receipt():
+    with database() as url:
+        code, proof = proved("--iterations", str(CELLS), "--store", url)
+    assert (code, proof["faults"]) == (0, [])
+    assert (proof["kills"], proof["duplicate_effects"], proof["lost_receipts"]) == (CELLS, 0, 0)
