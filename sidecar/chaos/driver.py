@@ -21,7 +21,10 @@ from random import Random
 
 import aiohttp
 
-from sidecar import app, clock
+from sidecar import clock
+from sidecar.app.loading import load_config
+from sidecar.app.minting import create_key
+from sidecar.app.opening import open_backend, open_keys, open_ledger
 from sidecar.chaos.client import Answer, ask
 from sidecar.chaos.files import arm, make_folder, prepare
 from sidecar.chaos.http import ChaosShop
@@ -91,12 +94,12 @@ async def _lane(
         await shop.start()
         stack.push_async_callback(shop.stop)
         file = prepare(folder, upstream, port=shop.port, store=store, seal_key=seal_key)
-        loaded = app.load_config(str(file), None)
-        with app.open_backend(loaded) as stores:
+        loaded = load_config(str(file), None)
+        with open_backend(loaded) as stores:
             stores.migrate()
-        with app.open_keys(loaded) as keys:
-            text, _ = app.create_key(keys, KeyTerms(kind="agent", project="default", name=upstream))
-        ledger = stack.enter_context(app.open_ledger(loaded))
+        with open_keys(loaded) as keys:
+            text, _ = create_key(keys, KeyTerms(kind="agent", project="default", name=upstream))
+        ledger = stack.enter_context(open_ledger(loaded))
         if store and upstream == next(iter(UPSTREAMS)) and ledger.list_calls(CallQuery(limit=1)):
             raise SidecarError(
                 "this store holds calls already; a crash proof kills gateways on it",

@@ -16,7 +16,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
-from sidecar import app
+from sidecar.app.loading import load_config
+from sidecar.app.opening import open_backend
+from sidecar.app.people import open_identity
+from sidecar.app.policy import policy_port
+from sidecar.app.sealing import keyring, master_key
+from sidecar.app.tools import open_registry
 from sidecar.chaos.files import CONFIG, armed
 from sidecar.egress.client import Egress
 from sidecar.gateway.client import HttpUpstreams
@@ -44,17 +49,17 @@ def live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
 async def _live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    loaded = app.load_config(str(folder / CONFIG), None, thorough=True)
+    loaded = load_config(str(folder / CONFIG), None, thorough=True)
     config = loaded.config
     async with AsyncExitStack() as stack:
-        stores = stack.enter_context(app.open_backend(loaded))
+        stores = stack.enter_context(open_backend(loaded))
         keys = stack.enter_context(closing(stores.keys()))
-        opened = stores.ledger(app.keyring(keys, app.master_key(loaded)))
+        opened = stores.ledger(keyring(keys, master_key(loaded)))
         ledger: GatewayLedger = stack.enter_context(closing(opened))
         egress = Egress()
         stack.push_async_callback(egress.close)
-        registry = app.open_registry(loaded)
-        policy = app.policy_port(config.policy, loaded)
+        registry = open_registry(loaded)
+        policy = policy_port(config.policy, loaded)
         stack.push_async_callback(policy.stop)
         await policy.start()
 
@@ -71,7 +76,7 @@ async def _live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
         settings = Settings(accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger)
         gateway = Gateway(ports, settings)
         await gateway.start()
-        who = app.open_identity(loaded, keys)
+        who = open_identity(loaded, keys)
         server = GatewayServer(gateway, who, listen=config.gateway.listen)
         stack.push_async_callback(server.stop)
         await server.start()
