@@ -20,7 +20,7 @@ def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = No
     """Who callers are, by keys, by tokens, and by what is configured of certificates."""
     config = loaded.config
     return Identity(
-        DeclaredKeys(_declared_keys(loaded), keys),
+        DeclaredKeys(declared_keys(loaded), keys),
         clock.now_ns,
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
@@ -51,7 +51,7 @@ def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> O
     return OidcTokens(sources, clock.now_ns, organisations)
 
 
-def _declared_keys(loaded: Loaded) -> dict[str, StoredKey]:
+def declared_keys(loaded: Loaded) -> dict[str, StoredKey]:
     """The keys that the configuration names by file, by id. Raises SidecarError."""
     found: dict[str, StoredKey] = {}
     for index, declared in enumerate(loaded.config.identity.keys):

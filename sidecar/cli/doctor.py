@@ -5,7 +5,8 @@ import asyncio
 import click
 
 from sidecar.app.loading import load_config
-from sidecar.cli.examination import Check, examine, good, wrong
+from sidecar.cli.examination import examine
+from sidecar.cli.found import Check, good, wrong
 from sidecar.cli.options import common, say, show_lines, to_json
 from sidecar.errors import ExitCode, SidecarError
 
@@ -15,7 +16,7 @@ _MARKS = {"good": ("ok", "green"), "warning": ("warn", "yellow"), "wrong": ("WRO
 @click.command("doctor")
 @common()
 def command(config: str | None, store: str | None, output: str) -> None:
-    """Check configuration, clock, seal key, store, keys, ports, policy and upstreams.
+    """Check configuration, clock, seal key, store, keys, ports, policy, secrets and services.
 
     Nothing is changed and no request is sent. Exit 3 where something is wrong, 0 with warnings.
 

@@ -8,57 +8,30 @@ Rules
 3. A check that cannot be made because another failed says so by not being there.
 """
 
-import asyncio
 import http.client
 import os
 import shutil
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Literal
-
-from msgspec import Struct
 
 from processors.model.principal import KeyKind, StoredKey
 from processors.value import duration_ns
 from sidecar import clock
-from sidecar.app import listening, opening, policy, sealing
+from sidecar.app import listening, opening, people, policy, sealing
+from sidecar.cli.found import Check, good, wrong
+from sidecar.cli.reaching import reached, secrets
 from sidecar.config import Config, Loaded
-from sidecar.egress.client import Egress
-from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused
 from sidecar.errors import SidecarError
 from sidecar.listen.address import split_address
 
-State = Literal["good", "warning", "wrong"]
 _DIAL_SECONDS = 3.0
 _SOON_NS = 7 * 24 * 3600 * 10**9
 _EARLIEST_NS = 1_704_067_200 * 10**9  # 2024-01-01: no sidecar is older
 _SKEW_NS = 5 * 60 * 10**9
 _TRIALS = 5
 _ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - looked at, not bound
-
-
-class Check(Struct, frozen=True, kw_only=True):
-    """One thing looked at: ``name``, its state, what was found, and what to ``do`` about it."""
-
-    name: str
-    state: State
-    what: str
-    do: str = ""
-
-
-def good(name: str, what: str) -> Check:
-    """Nothing to do."""
-    return Check(name=name, state="good", what=what)
-
-
-def wrong(name: str, error: SidecarError) -> Check:
-    """A fault that names its own remedy."""
-    what = f"{error.what}, at {error.where}" if error.where else error.what
-    return Check(name=name, state="wrong", what=what, do=error.do)
 
 
 async def examine(loaded: Loaded) -> AsyncIterator[Check]:
@@ -68,7 +41,9 @@ async def examine(loaded: Loaded) -> AsyncIterator[Check]:
     for check in _certificates(loaded):
         yield check
     yield await _policy(loaded)
-    async for check in _targets(loaded):
+    for check in (*_declared(loaded), *secrets(loaded)):
+        yield check
+    async for check in reached(loaded):
         yield check
 
 
@@ -129,6 +104,16 @@ def _store(loaded: Loaded) -> Iterator[Check]:
         return
     yield good("store", f"opens; {len(stored)} keys are stored")
     yield from _keys(loaded, stored)
+
+
+def _declared(loaded: Loaded) -> Iterator[Check]:
+    try:
+        found = people.declared_keys(loaded)
+    except SidecarError as error:
+        yield wrong("identity.keys", error)
+        return
+    if found:
+        yield good("identity.keys", f"{len(found)} keys are declared by file")
 
 
 def _room(loaded: Loaded, folder: Path) -> Check:
@@ -290,68 +275,3 @@ async def _policy(loaded: Loaded) -> Check:
             do="Give the machine more room, or the policy a longer deadline.",
         )
     return good("policy", told)
-
-
-async def _targets(loaded: Loaded) -> AsyncIterator[Check]:
-    config = loaded.config
-    own_ports = {split_address(address)[1] for _, address in config.addresses() if address}
-    targets: list[tuple[str, Target, str]] = [
-        *((f"upstream {each.name}", each.target, "") for each in config.gateway.upstreams),
-        *((f"exporter {each.title}", each.target, each.otlp.ca_file) for each in config.export),
-        *((f"oidc {each.name}", each.target, each.ca_file) for each in config.identity.oidc),
-    ]
-    egress = Egress(own_ports=own_ports - {0})
-    try:
-        for name, target, ca_file in targets:
-            try:
-                path = str(loaded.path(ca_file)) if ca_file else None
-                tls = ssl.create_default_context(cafile=path)
-            except OSError as error:
-                do = "Name a PEM file with the authority's certificate."
-                what = f"its ca_file cannot be used: {error.strerror or error}"
-                yield Check(name=name, state="wrong", what=what, do=do)
-                continue
-            yield await _reached(egress, name, target, tls)
-    finally:
-        await egress.close()
-
-
-async def _reached(egress: Egress, name: str, target: Target, tls: ssl.SSLContext) -> Check:
-    try:
-        endpoint, addresses = await egress.vetted(target, deadline_ns=int(_DIAL_SECONDS * 1e9))
-    except LeadsBack as error:
-        do = "Name the service itself, not a listener of the sidecar."
-        return Check(name=name, state="wrong", what=str(error), do=do)
-    except TargetRefused as error:
-        do = "Correct the URL, or name the address range in allow_cidrs if it is meant."
-        return Check(name=name, state="wrong", what=str(error), do=do)
-    except TimeoutError:
-        do = "Check the name servers this machine asks."
-        return Check(
-            name=name, state="wrong", what=f"{target.name} does not resolve in time", do=do
-        )
-    for address in addresses:
-        fault = await _dialled(endpoint, address, tls if endpoint.scheme == "https" else None)
-        if fault is None:
-            return good(name, f"{endpoint.host} answers at {address}:{endpoint.port}")
-    what = f"{endpoint.host}:{endpoint.port} is not reached: {fault}"
-    do = "Start it, or correct its address; until then calls to it answer 502."
-    return Check(name=name, state="warning", what=what, do=do)
-
-
-async def _dialled(endpoint: Endpoint, address: str, tls: ssl.SSLContext | None) -> str | None:
-    """Why a connection cannot be made; None where it can. Nothing is sent but a TLS hello."""
-    name = endpoint.host if tls is not None else None
-    try:
-        async with asyncio.timeout(_DIAL_SECONDS):
-            _, writer = await asyncio.open_connection(
-                address, endpoint.port, ssl=tls, server_hostname=name
-            )
-    except TimeoutError:
-        return f"no connection in {_DIAL_SECONDS:.0f} s"
-    except OSError as error:
-        return error.strerror or str(error)
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return None

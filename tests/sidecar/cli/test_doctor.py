@@ -244,3 +244,87 @@ def test_a_listeners_certificate_is_looked_at(place, days, state, said):
     (place.folder / "sidecar.yaml").write_text(changed)
     check = examined()[1]["metrics.tls"]
     assert check["state"] == state and said in check["what"]
+
+
+PROBED = """\
+databases:
+  - name: books
+    url: "postgresql://reader@127.0.0.1:{port}/books"
+    password_file: {secret}
+    allow_cidrs: ["127.0.0.1/32"]
+    tls: "off"
+probes:
+  - name: by url
+    when: "true"
+    expect: "response.status == 200"
+    http: {{url: "http://127.0.0.1:{port}/x", allow_cidrs: ["127.0.0.1/32"]}}
+  - name: by mcp
+    when: "true"
+    expect: "true"
+    mcp:
+      url: "http://127.0.0.1:{port}/mcp"
+      resource: "a:b"
+      allow_cidrs: ["127.0.0.1/32"]
+      credential: {{header: authorization, file: {secret}}}
+claims:
+  llm:
+    url: "http://127.0.0.1:{port}/v1"
+    model: small
+    allow_cidrs: ["127.0.0.1/32"]
+    credential_file: {secret}
+"""
+ASKED = {"database books", "probe by url", "probe by mcp", "claims.llm"}
+WITH_SECRET = ASKED - {"probe by url"}
+
+
+@pytest.mark.requirement("OPS-01")
+def test_what_is_asked_for_evidence_is_dialled(place, shop):
+    (place.folder / "secret").write_text("hunter2")
+    (place.folder / "secret").chmod(0o400)
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write(PROBED.format(port=shop, secret="secret"))
+    code, checks = examined()
+    assert code == 0 and {checks[name]["state"] for name in ASKED} == {"good"}
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    place.write()
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write(PROBED.format(port=port, secret="secret"))
+    code, checks = examined()
+    assert code == 0 and {checks[name]["state"] for name in ASKED} == {"warning"}
+    assert "502" not in json.dumps([checks[name] for name in ASKED])
+
+
+@pytest.mark.requirement("OPS-01")
+@pytest.mark.parametrize(
+    ("content", "mode", "state", "said"),
+    [
+        (None, 0, "wrong", "cannot be read"),
+        (b" \n", 0o400, "wrong", "is empty"),
+        (b"\xff\xfe", 0o400, "wrong", "is not text"),
+        (b"hunter2", 0o444, "warning", "can read its secret"),
+    ],
+)
+def test_files_with_secrets_are_looked_at_and_nothing_of_them_is_told(
+    place, shop, content, mode, state, said
+):
+    if content is not None:
+        (place.folder / "secret").write_bytes(content)
+        (place.folder / "secret").chmod(mode)
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write(PROBED.format(port=shop, secret="secret"))
+    code, checks = examined()
+    assert code == (3 if state == "wrong" else 0)
+    for name in WITH_SECRET:
+        assert checks[name]["state"] == state and said in checks[name]["what"]
+    assert "hunter2" not in json.dumps(checks)
+
+
+@pytest.mark.requirement("OPS-01")
+def test_a_declared_key_that_is_no_key_is_told(place):
+    (place.folder / "key").write_text("not a key")
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write("identity: {keys: [{name: ci, file: key, kind: agent, project: default}]}\n")
+    code, checks = examined()
+    assert code == 3 and checks["identity.keys"]["state"] == "wrong"
+    assert "identity.keys.0.file" in checks["identity.keys"]["what"]
