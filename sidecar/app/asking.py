@@ -6,6 +6,7 @@ Rules
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -42,29 +43,36 @@ def open_asking(loaded: Loaded, rules: Rules) -> Asking:
     """What is configured to be asked. Raises SidecarError."""
     listening = (split_address(address)[1] for _, address in loaded.config.addresses() if address)
     probes, egress = open_probes(loaded), Egress(own_ports=frozenset(listening))
-    askers = open_askers(loaded, egress)
+    holding = AsyncExitStack()
+    holding.push_async_callback(egress.close)
+    askers = open_askers(loaded, egress, holding)
     return Asking(
         probed=lambda trace: bool(plan(trace, probes)),
         probe=lambda trace: run(plan(trace, probes), askers),
         hear=hearing(loaded, egress, rules),
-        close=egress.close,
+        close=holding.aclose,
     )
 
 
-def open_askers(loaded: Loaded, egress: Egress) -> Askers:
-    """The wires by which probes ask. Raises SidecarError where the one for SQL is not installed."""
+def open_askers(loaded: Loaded, egress: Egress, holding: AsyncExitStack) -> Askers:
+    """The wires by which probes ask; ``holding`` ends what they hold.
+
+    Raises SidecarError where the one for SQL is not installed.
+    """
     http = HttpAsker(egress, probe_endpoints(loaded))
     sql: Asker = http  # nobody asks a database where none is named
     if loaded.config.databases:
-        try:
-            from sidecar.probe.postgres import SqlAsker
-        except ImportError:
+        from sidecar.probe.sql.client import SqlAsker, installed
+
+        if not installed():
             raise SidecarError(
                 "probes by SQL need asyncpg, which is not installed",
                 where="configuration key databases",
                 do="pip install 'agenttwin-sidecar[postgres]'",
-            ) from None
-        sql = SqlAsker(loaded.config.databases, egress, Path(loaded.folder))
+            )
+        asker = SqlAsker(loaded.config.databases, egress, Path(loaded.folder))
+        holding.push_async_callback(asker.close)
+        sql = asker
     return Askers(http=http, sql=sql, mcp=McpAsker(egress, Path(loaded.folder)))
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 import socket
+import ssl
 from pathlib import Path
 
+import hostile_postgres_rig as hostile
 import pytest
 from postgres_rig import database, shared
+from tls_rig import Authority, write
 
 from processors.model.step import Step, Tool
 from processors.model.trace import AgentTrace
@@ -13,7 +16,7 @@ from sidecar.egress.client import Egress
 from sidecar.probe.config import Database, Probe, SqlProbe
 from sidecar.probe.driver import Askers, run
 from sidecar.probe.plan import load, plan
-from sidecar.probe.postgres import SqlAsker
+from sidecar.probe.sql.client import SqlAsker
 
 ARGUMENTS = {"order_id": "A-1", "amount": "60.00", "number": 7, "at": "2026-01-05T10:00:00+00:00"}
 SCHEMA = """
@@ -48,9 +51,11 @@ def asked(shop, query, parameters=(), expect="size(rows) == 1", *, role="looker"
     server, name = shop
     found = Database(
         name="shop",
-        url=f"postgresql://{role}@127.0.0.1:{fields.pop('port', server.port)}/{name}",
+        url=f"postgresql://{role}@{fields.pop('host', '127.0.0.1')}"
+        f":{fields.pop('port', server.port)}/{name}",
         allow_cidrs=fields.pop("allow", ("127.0.0.0/8",)),
         tls=fields.pop("tls", "off"),
+        ca_file=fields.pop("ca_file", ""),
     )
     tool = Tool(name="issue_refund", arguments=fields.pop("arguments", ARGUMENTS))
     step = Step(step_id="s1", kind="tool_call", name=tool.name, status="ok", tool=tool)
@@ -64,13 +69,17 @@ def asked(shop, query, parameters=(), expect="size(rows) == 1", *, role="looker"
         **fields,
     )
 
+    async def here(_host, _port):
+        return ["127.0.0.1"]
+
     async def scenario():
-        egress = Egress()
+        egress = Egress(resolve=here)
         sql = SqlAsker([found], egress, Path())
         try:
             (evidence,) = await run(plan(trace, load([probe])), Askers(http=sql, sql=sql, mcp=sql))
             return evidence
         finally:
+            await sql.close()
             await egress.close()
 
     return asyncio.run(scenario())
@@ -127,7 +136,10 @@ def test_a_value_is_never_read_as_sql(shop):
         ("WITH x AS (DELETE FROM refunds RETURNING 1) SELECT * FROM x", [], "not_a_read"),
         ("SELECT pg_read_file('/etc/passwd')", [], "not_permitted"),
         ("SELECT g FROM generate_series(1, 5000) g", [], "too_many_rows"),
-        ("SELECT repeat('x', 2000000)", [], "too_many_rows"),
+        ("SELECT repeat('x', 2000000)", [], "answer_too_large"),
+        ("SELECT repeat('x', 20000) FROM generate_series(1, 100)", [], "answer_too_large"),
+        ("SELECT array_fill(1, ARRAY[30000])", [], "answer_too_large"),
+        (f"SELECT {', '.join(['1'] * 300)}", [], "too_many_columns"),
         ("SELECT nextval('nothing')", [], "query_refused"),
     ],
 )
@@ -176,6 +188,20 @@ def test_a_server_that_is_away_is_unknown(shop):
 def test_a_server_without_tls_is_not_asked_where_tls_is_wanted(shop):
     found = asked(shop, BY_ORDER, ["arguments.order_id"], tls="require")
     assert (found.held, found.detail) == (None, "unreachable")
+
+
+@pytest.mark.parametrize(
+    ("host", "held", "code"), [("shop.test", True, None), ("other.test", None, "unreachable")]
+)
+def test_tls_proves_the_name_that_was_configured(shop, tmp_path, host, held, code):
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*write(tmp_path, authority.issue("dns:shop.test")))
+    with hostile.server(hostile.behind_tls(context, shop[0].port)) as port:
+        ca_file = str(tmp_path / "ca.pem")
+        found = asked(shop, "SELECT 1", port=port, host=host, tls="require", ca_file=ca_file)
+    assert (found.held, found.detail) == (held, code)
 
 
 def test_state_that_settles_late_is_waited_for(shop):
