@@ -10,7 +10,9 @@ HERE = Path(__file__).parent
 
 def main() -> int:
     """Run the benchmarks named on the command line, or all; exit 1 when one fails."""
-    wanted = sys.argv[1:] or sorted(p.stem for p in HERE.glob("*.py") if not p.stem.startswith("_"))
+    wanted = sys.argv[1:] or sorted(
+        p.stem for p in HERE.glob("*.py") if not p.stem.startswith(("_", "test_"))
+    )
     failed = []
     for name in wanted:
         print(f"\n== {name}", flush=True)

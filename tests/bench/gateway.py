@@ -70,6 +70,10 @@ async def bare_proxy(target):
     return await listen(forward)
 
 
+async def known(_):
+    return AGENT
+
+
 async def gateway(target, folder):
     keys = SqliteKeys(Path(folder) / "ledger.db")
     ledger = SqliteLedger(Path(folder) / "ledger.db", keyring(keys))
@@ -93,7 +97,7 @@ async def gateway(target, folder):
     ports = Ports(ledger=ledger, registry=registry, policy=policy, upstreams=upstreams)
     made = Gateway(ports, Settings(accept_ephemeral_ledger=True))
     await made.start()
-    server = GatewayServer(made, lambda header: AGENT, listen="127.0.0.1:0")
+    server = GatewayServer(made, known, listen="127.0.0.1:0")
     await server.start()
     CLOSE.append(server.stop)
     return server.port
