@@ -34,6 +34,8 @@ from sidecar.errors import Problem, SidecarError
 from sidecar.export.config import Exporter, OwnTraces
 from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
+from sidecar.gateway.budget import Budget
+from sidecar.gateway.budget import problems as budget_problems
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
 from sidecar.identity.config import Config as Identity
@@ -166,6 +168,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: Gateway = Gateway()
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
+    budgets: tuple[Budget, ...] = ()
     databases: tuple[Database, ...] = ()
     probes: tuple[Probe, ...] = ()
     export: tuple[Exporter, ...] = ()
@@ -188,6 +191,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("gateway", self.gateway.problems()),
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),
+            *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
         ]
         found += probe_problems(self.probes, self.databases, self._upstream_names())
         for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):

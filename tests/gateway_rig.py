@@ -106,14 +106,17 @@ class Shop:
         )
 
 
-def tools(**changes):
+PRICE = Cost(amount="arguments.amount", currency="arguments.currency")
+
+
+def tools(cost=PRICE, read_cost=None, **changes):
     """The shop's tools; ``changes`` go to all with effects."""
     return (
         Tool(name="get_order", upstream="payments", class_="read",
-             match=Match(method="GET", path="/orders/{order_id}"), timeout="1s"),
+             match=Match(method="GET", path="/orders/{order_id}"), timeout="1s", cost=read_cost),
         Tool(name="issue_refund", upstream="payments", class_="irreversible",
              match=Match(method="POST", path="/orders/{order_id}/refunds"), timeout="2s",
-             cost=Cost(amount="arguments.amount", currency="arguments.currency"), **changes),
+             cost=cost, **changes),
         Tool(name="add_note", upstream="payments", class_="write",
              match=Match(method="POST", path="/orders/{order_id}/notes"), timeout="2s", **changes),
     )  # fmt: skip
@@ -217,6 +220,7 @@ class Rig:
 async def rig(
     folder, *, tool_changes=None, settings=None, upstream_url=None, policy=None, bundle="",
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
+    ledgers=None,
     **served,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
@@ -229,10 +233,12 @@ async def rig(
         url = upstream_url or f"http://127.0.0.1:{made.shop.port}"
         upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
         registry = Registry.from_config((upstream,), tools(**(tool_changes or {})), {})
-        made.ledger = SqliteLedger(
-            ledger_path or folder / "ledger.db", keyring(made.keys), busy_timeout_ms=busy_timeout_ms
-        )
-        stack.callback(made.ledger.close)
+        if ledgers is None:
+            path, keys = ledger_path or folder / "ledger.db", keyring(made.keys)
+            made.ledger = SqliteLedger(path, keys, busy_timeout_ms=busy_timeout_ms)
+            stack.callback(made.ledger.close)
+        else:  # another backend's (ledger_rig), which several gateways may share
+            made.ledger = stack.enter_context(ledgers.ledger())
         made.policy = policy or PolicyWorker(load_bundle(bundle), deadline_ns=2_000_000_000)
         stack.push_async_callback(made.policy.stop)
         await made.policy.start()

@@ -130,6 +130,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
                 mode=config.gateway.mode,
                 accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
                 approvals=config.approvals,
+                budgets=config.budgets,
                 body_bytes_max=config.gateway.body_bytes_max,
             ),
         )

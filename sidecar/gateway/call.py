@@ -17,7 +17,7 @@ are the ``_…ing`` methods.
 
 from collections.abc import Callable
 
-from processors.model.call import Decision, EffectKnown, Reason
+from processors.model.call import EffectKnown
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import outcome
 from sidecar.gateway.commands import (
@@ -65,7 +65,8 @@ from sidecar.gateway.idempotency import (
     outcome_unknown,
 )
 from sidecar.gateway.problem import Refusal
-from sidecar.store.ledger import Claim, Fence
+from sidecar.store.budget import Over
+from sidecar.store.ledger import Claim, ClaimState, Fence
 
 KEY_TAKEN_MAX = 3
 POLICY_CHANGES_MAX = 3
@@ -81,7 +82,7 @@ class Call:
         self._state: State = self._new
         self._received: CallReceived | None = None
         self._execute = Execute()
-        self._decided = False
+        self._decided = self._reserves = False
         self._approval_id: str | None = None
         self._claim: Fence | None = None
         self._waited = self._reconciled = False
@@ -163,22 +164,25 @@ class Call:
 
     def _deciding(self, event: Event) -> Commands:
         match event:
-            case Decided(decision=decision, exceeded=exceeded):
-                self._decided = True
+            case Decided():
+                self._decided, self._reserves = True, event.reserves
                 if self._call.observe:
                     return self._go()
-                return self._judged(decision, exceeded)
+                return self._judged(event)
             case StoreFailed():
                 return self._fail_closed()
         return ()
 
-    def _judged(self, decision: Decision, exceeded: Reason | None) -> Commands:
+    def _judged(self, said: Decided) -> Commands:
+        decision = said.decision
         if decision.error is not None:
             return self._refuse(outcome.policy_failed())
         if decision.effect == "deny":
             return self._refuse(outcome.denied(decision.reasons[0] if decision.reasons else None))
-        if exceeded is not None:
-            return self._refuse(outcome.denied(exceeded))
+        if said.exceeded is not None:
+            return self._refuse(outcome.denied(said.exceeded))
+        if said.no_room is not None:
+            return self._refuse(said.no_room)
         return self._approve() if decision.effect == "require_approval" else self._go()
 
     def _approve(self) -> Commands:
@@ -207,7 +211,7 @@ class Call:
         return ()
 
     def _go(self) -> Commands:
-        if self._call.class_ != "read":
+        if self._call.class_ != "read" or self._reserves:
             return self._commit()
         self._state = self._forwarding
         return (Forward(),)
@@ -239,6 +243,8 @@ class Call:
                 self._policy_changes += 1
                 changes = self._policy_changes
                 return self._decide() if changes < POLICY_CHANGES_MAX else self._fail_closed()
+            case IntentRefused(over=Over() as over):
+                return self._refuse(outcome.over_budget(over))
             case IntentRefused(code=code):
                 return self._refuse(outcome.not_spendable(code))
             case StoreFailed():
@@ -273,13 +279,15 @@ class Call:
         effect, end, passed = outcome.read_status(
             event.status, event.retry_after, self._call.no_effect_statuses
         )
-        if self._claim is None:  # a read
+        if self._call.class_ == "read":
             effect = "confirmed" if event.status < 400 else "not_executed"
             record = Record(
                 phase="executed",
                 effect=effect,
                 status=event.status,
                 upstream_status=event.status,
+                end="completed" if self._claim else None,
+                claim=self._claim,
             )
             return self._record(record, Reply())
         unknown = outcome_unknown(f"the tool answered {event.status}")
@@ -311,16 +319,20 @@ class Call:
         return self._record(record, Reply(refusal=refusal), reason)
 
     def _no_answer(self, reason: str, for_read: Refusal) -> Commands:
-        refusal = outcome_unknown(reason) if self._claim else for_read
+        read = self._call.class_ == "read"
+        refusal = for_read if read else outcome_unknown(reason)
+        end: ClaimState = "completed" if read else "unknown"
         record = Record(
             phase="executed",
-            effect="unknown" if self._claim else "not_executed",
+            effect="not_executed" if read else "unknown",
             status=refusal.status,
             code=refusal.code,
-            end="unknown" if self._claim else None,
+            end=end if self._claim else None,
             claim=self._claim,
         )
-        return self._record(record, Reply(refusal=refusal), reason)
+        # A read that may have been answered may have cost: it is spent, no outcome is waited for.
+        hold = Settle() if read else Keep()
+        return self._record(record, Reply(refusal=refusal), reason, hold=hold)
 
     def _replay(self, claim: Claim) -> Commands:
         assert claim.answer is not None
@@ -339,17 +351,19 @@ class Call:
         )
         return self._record(record, Reply(refusal=refusal))
 
-    def _record(self, record: Record, reply: Reply, reason: str = "") -> Commands:
+    def _record(
+        self, record: Record, reply: Reply, reason: str = "", hold: Command | None = None
+    ) -> Commands:
         """Holds, receipt, and what to reply with and without the receipt."""
         self._state = self._recording
         self._reply = reply
-        sent = record.end in ("completed", "unknown")
+        sent = record.end in ("completed", "unknown") and self._call.class_ != "read"
         why = reason or "the ledger could not record what the tool answered"
         self._instead = Reply(refusal=outcome_unknown(why) if sent else outcome.store_failed())
         if self._claim is None:
             return (record,)
         holds: dict[EffectKnown, Command] = {"confirmed": Settle(), "not_executed": Release()}
-        return (holds.get(record.effect, Keep()), record)
+        return (hold or holds.get(record.effect, Keep()), record)
 
     def _recording(self, event: Event) -> Commands:
         match event:

@@ -11,6 +11,8 @@ from processors.model.names import SideEffectClass
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
+from sidecar.gateway.amount import read_amount
+from sidecar.gateway.budget import Priced
 from sidecar.listen.config import Tls
 
 Mode = Literal["enforce", "observe", "twin"]
@@ -75,10 +77,23 @@ class Reconcile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """CEL over ``arguments``: what a call costs."""
+    """CEL over ``arguments``: what a call costs.
+
+    ``max`` is what budgets reserve where the cost is not known beforehand; ``settle`` a JSON
+    pointer to the amount in the tool's answer that was really spent.
+    """
 
     amount: str
     currency: str = ""
+    max: str = ""
+    settle: str = ""
+
+
+class Tokens(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The tokens a call uses: at most ``max``; ``settle`` a JSON pointer to how many it did."""
+
+    max: str
+    settle: str = ""
 
 
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +108,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency: Idempotency = Idempotency()
     reconcile: Reconcile | None = None
     cost: Cost | None = None
+    tokens: Tokens | None = None
     timeout: str = "30s"
     no_effect_statuses: tuple[int, ...] = (
         *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
@@ -109,6 +125,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
     tls: Tls = Tls()
+
+    @property
+    def priced(self) -> tuple[Priced, ...]:
+        """What budgets need to know of the tools."""
+        return tuple(
+            Priced(name=tool.name, class_=tool.class_, costs=tool.cost is not None)
+            for tool in self.tools
+        )
 
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
@@ -158,9 +182,21 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     duration_ns(text, least_ns=least_ns)
                 except ValueError as error:
                     found.append(Problem(f"{where}.{key}", str(error)))
+            found += _cost_problems(where, tool)
             if tool.mode == "twin":
                 found.append(Problem(f"{where}.mode", "is enforce or observe"))
         return found
+
+
+def _cost_problems(where: str, tool: Tool) -> Iterator[Problem]:
+    for key, said in (("cost", tool.cost), ("tokens", tool.tokens)):
+        if said is None:
+            continue
+        if said.max and read_amount(said.max) is None:
+            yield Problem(f"{where}.{key}.max", "must be plain decimal text such as 12.50")
+        if said.settle and not said.settle.startswith("/"):
+            text = "must be a JSON pointer such as /usage/total"
+            yield Problem(f"{where}.{key}.settle", text)
 
 
 def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:

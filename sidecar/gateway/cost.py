@@ -6,7 +6,8 @@
    such as 0.30000000000000004 is refused.
 2. Negative, infinite and non-numeric amounts are refused; so is a currency that is not ISO 4217 in
    form.
-3. A cost that has no value (an absent argument) is unknown, which is None: policy decides on that.
+3. A cost that has no value (an absent argument) is unknown, which is None, though its currency may
+   be known: policy decides on that, and ``hold``.
 """
 
 import re
@@ -16,13 +17,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from sidecar.expression.cel import ExpressionFailed
+from sidecar.expression.cel import Expression, ExpressionFailed
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import CostModel
 
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
 _DIGITS_MAX = 15
+_NONE = object()
 
 
 class Price(Struct, frozen=True):
@@ -36,12 +38,18 @@ def price(model: CostModel | None, arguments: Mapping[str, Any]) -> Price:
     """The price of a call. Raises Refused 400 where the amount or currency is nonsense."""
     if model is None:
         return Price()
-    try:
-        amount = model.amount.evaluate({"arguments": arguments})
-        currency = model.currency.evaluate({"arguments": arguments}) if model.currency else None
-    except ExpressionFailed:
-        return Price()
+    currency = _value(model.currency, arguments) if model.currency else None
+    amount = _value(model.amount, arguments)
+    if amount is _NONE or currency is _NONE:
+        return Price(None, None if currency is _NONE else _currency(currency))
     return Price(_amount(amount), _currency(currency))
+
+
+def _value(expression: Expression, arguments: Mapping[str, Any]) -> Any:
+    try:
+        return expression.evaluate({"arguments": arguments})
+    except ExpressionFailed:
+        return _NONE
 
 
 def _amount(value: Any) -> str:

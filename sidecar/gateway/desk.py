@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
+from sidecar.gateway.budget import Budget
 from sidecar.gateway.config import Approvals, Mode
 from sidecar.gateway.opening import House
 from sidecar.gateway.registry import Registry
@@ -28,6 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mode: Mode = "enforce"
     accept_ephemeral_ledger: bool = False
     approvals: Approvals = Approvals()
+    budgets: tuple[Budget, ...] = ()
     body_bytes_max: int = 1024**2
     gateway_id: str = "agenttwin-gateway"
 

@@ -11,6 +11,7 @@ from processors.model.call import Approval, Decision, Reason
 from processors.model.names import SideEffectClass
 from sidecar.gateway.idempotency import KeyRules
 from sidecar.gateway.problem import Refusal
+from sidecar.store.budget import Over
 from sidecar.store.ledger import Claim, Fence
 
 
@@ -46,10 +47,13 @@ class KeyFound(Struct, frozen=True, kw_only=True):
 
 
 class Decided(Struct, frozen=True, kw_only=True):
-    """Policy's answer; ``exceeded`` says which of its limits the action is beyond."""
+    """Policy's answer; ``exceeded`` says which of its limits the action is beyond, ``no_room`` why
+    no budget can let it through. ``reserves``: the call takes of a budget."""
 
     decision: Decision
     exceeded: Reason | None = None
+    no_room: Refusal | None = None
+    reserves: bool = False
 
 
 class Approved(Struct, frozen=True, kw_only=True):
@@ -75,10 +79,12 @@ class KeyTaken(Struct, frozen=True, kw_only=True):
 
 
 class IntentRefused(Struct, frozen=True, kw_only=True):
-    """The transaction refused: ``policy_changed``, ``key_revoked`` or an ``approval_…`` code; or
-    approval cannot be asked for, since no person could judge the call."""
+    """The transaction refused: ``policy_changed``, ``key_revoked``, ``budget_exceeded`` (``over``
+    says which) or an ``approval_…`` code; or approval cannot be asked for, since no person could
+    judge the call."""
 
     code: str
+    over: Over | None = None
 
 
 class SentMarked(Struct, frozen=True, kw_only=True):

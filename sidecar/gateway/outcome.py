@@ -9,6 +9,7 @@
 
 from processors.model.call import EffectKnown, Reason
 from sidecar.gateway.problem import NextAction, Refusal
+from sidecar.store.budget import Over
 from sidecar.store.ledger import ClaimState
 
 _INTERMEDIARY = frozenset({502, 503, 504})
@@ -44,6 +45,21 @@ def denied(reason: Reason | None) -> Refusal:
     code = reason.code if reason else "denied"
     message = reason.message if reason else ""
     return Refusal(status=403, code=code, detail=message or "policy does not allow this call")
+
+
+def over_budget(over: Over) -> Refusal:
+    """429: a budget has no room now; 403 where it never has, for this amount."""
+    said = f"the call takes {over.amount} {over.unit} of {over.budget!r}, whose limit is "
+    if over.never:
+        detail = f"{said}{over.limit}; no call may take that much"
+        return Refusal(status=403, code="budget_exceeded", detail=detail)
+    return Refusal(
+        status=429,
+        code="budget_exceeded",
+        detail=f"{said}{over.limit}; {over.left} are left of it now",
+        next_action="retry",
+        retry_after=over.retry_after_s,
+    )
 
 
 def policy_failed() -> Refusal:

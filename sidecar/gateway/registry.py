@@ -12,6 +12,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema_rs
 import msgspec
@@ -123,6 +124,11 @@ class Registry:
             f"no tool is registered for {method} {path} on {upstream!r}; "
             "what is not in gateway.tools is not sent",
         )
+
+    def host(self, upstream: str) -> str | None:
+        """The host an upstream's calls go to, None where there is no such upstream (twins)."""
+        found = self.upstreams.get(upstream)
+        return None if found is None else urlsplit(found.url).hostname
 
     def _candidates(self, upstream: str, method: str) -> list[RegisteredTool]:
         found = self._routes.get((upstream, method), [])

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from processors.model.call import Receipt
 from processors.model.names import PrincipalKind, SideEffectClass
+from sidecar.store.budget import Hold, Over, Spent
 
 ClaimState = Literal[
     "claimed", "sent", "completed", "failed_safe", "unknown", "resolved_done", "resolved_not_done"
@@ -81,14 +82,6 @@ class Seen(Struct, frozen=True, kw_only=True):
     state: ClaimState
 
 
-class Hold(Struct, frozen=True, kw_only=True):
-    """An amount reserved with the intent: ``amount`` is decimal text, ``currency`` ISO 4217."""
-
-    scope: str
-    amount: str
-    currency: str
-
-
 class OpenedCall(Struct, frozen=True, kw_only=True):
     """A call as far as it is known before anything is decided; ``arguments`` are kept sealed."""
 
@@ -142,9 +135,11 @@ class Occupied(Struct, frozen=True, kw_only=True):
 
 
 class NotCommitted(Struct, frozen=True, kw_only=True):
-    """Refused: ``policy_changed`` or an ``approval_…`` code. Nothing was written."""
+    """Refused: ``policy_changed``, ``budget_exceeded`` (then ``over`` says which budget) or an
+    ``approval_…`` code. Nothing was written."""
 
     code: str
+    over: Over | None = None
 
 
 IntentResult = Committed | Occupied | NotCommitted
@@ -152,8 +147,8 @@ IntentResult = Committed | Occupied | NotCommitted
 
 class ClaimEnd(Struct, frozen=True, kw_only=True):
     """How a claim ends (or is resolved) with this outcome. ``call_id`` is the call that made the
-    attempt: its holds settle, and its consumed approval comes back (at most once) where
-    ``restore_approval`` says so."""
+    attempt: its holds settle with what was ``spent`` where that is told, and its consumed approval
+    comes back (at most once) where ``restore_approval`` says so."""
 
     claim: Fence
     call_id: str
@@ -162,6 +157,7 @@ class ClaimEnd(Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
     restore_approval: bool = False
     holds: HoldState = "held"
+    spent: tuple[Spent, ...] = ()
 
 
 class CallOutcome(Struct, frozen=True, kw_only=True):

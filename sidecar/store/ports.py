@@ -12,6 +12,7 @@ from typing import Protocol
 from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
+from sidecar.store.budget import Hold, Standing
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
     AuditEntry,
@@ -206,6 +207,10 @@ class Claims(Protocol):
 
     def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
         """Tools whose calls by this principal in this trace had their effect, in order."""
+        ...
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
         ...
 
     async def commit_intent(self, intent: Intent) -> IntentResult:

@@ -31,13 +31,13 @@ from sidecar import clock
 from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gateway import audit, signing
 from sidecar.gateway.driver import Gateway, Ports, Settings
+from sidecar.store.budget import Hold
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import (
     Answer,
     CallOutcome,
     CallQuery,
     Committed,
-    Hold,
     NotCommitted,
     Occupied,
     Seen,
@@ -318,13 +318,14 @@ def test_an_older_fence_can_change_nothing(store):
 
 def test_holds_follow_their_call(store):
     async def scenario(opened):
-        held = (Hold(scope="project", amount="20", currency="EUR"),)
+        held = (Hold(budget="b", subject="", unit="EUR", amount="20", limit="100"),)
         first = await opened.commit_intent(intent(call("c1"), holds=held))
         seen = Seen(claim_id=first.claim.claim_id, fence=1, state="claimed")
         second = await opened.commit_intent(intent(call("c2"), holds=held, expected=seen))
         await opened.mark_sent(second.claim, NOW)
         await opened.record(outcome(call("c2"), second.claim, "completed", holds="settled"))
-        rows = await asyncio.to_thread(store.query, "SELECT call_id, state FROM hold ORDER BY 1")
+        sql = "SELECT call_id, state FROM budget_hold ORDER BY 1"
+        rows = await asyncio.to_thread(store.query, sql)
         assert rows == [("c1", "released"), ("c2", "settled")]
 
     run(store, scenario)

@@ -22,7 +22,7 @@ from sidecar.gateway import approval as approvals
 from sidecar.gateway import commands, events, receipt, response
 from sidecar.gateway.action import Prepared
 from sidecar.gateway.desk import Desk
-from sidecar.gateway.hold import holds
+from sidecar.gateway.hold import Costs, NoRoom, accounts, costs, holds
 from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
 from sidecar.gateway.opening import Opening
 from sidecar.gateway.outcome import store_failed
@@ -34,7 +34,9 @@ from sidecar.gateway.problem import Refusal
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import Unshowable
+from sidecar.gateway.spending import spent
 from sidecar.gateway.upstream import Audience, UpstreamReply
+from sidecar.store.budget import Hold, Spent
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import (
     ANSWER_BYTES_MAX,
@@ -84,9 +86,10 @@ class Performer:
         self._approval_id: str | None = None
         self._attempt = 1
         self._answer: UpstreamReply | None = None
-        self._holds: HoldState = "held"
+        self._hold_state: HoldState = "held"
         self._receipt: Receipt | None = None
         self._possible = False
+        self._took_ns = 0
 
     @property
     def decided(self) -> str:
@@ -132,7 +135,7 @@ class Performer:
             case commands.CommitIntent():
                 return await self._commit(command)
             case commands.MarkSent(claim=claim):
-                self._possible = True
+                self._possible = self.call.class_ != "read"
                 held = await self._ledger.mark_sent(claim, self._desk.now_ns())
                 return events.SentMarked(held=held)
             case commands.Forward():
@@ -140,11 +143,11 @@ class Performer:
             case commands.Reconcile(claim=claim):
                 return await resolve(self._desk, claim)
             case commands.Settle():
-                self._holds = "settled"
+                self._hold_state = "settled"
             case commands.Release():
-                self._holds = "released"
+                self._hold_state = "released"
             case commands.Keep():
-                self._holds = "held"
+                self._hold_state = "held"
             case commands.Record():
                 return await self._record(command)
             case commands.Reply():
@@ -178,6 +181,7 @@ class Performer:
             prior_tools=self._ledger.prior_tools(self.call),
             key_present=self.call.key_hash is not None,
             attempt=attempt,
+            budget=self._standings(),
         )
         asked = document(action, self._principal, situation, self._prepared.value)
         try:
@@ -186,8 +190,48 @@ class Performer:
             _LOG.error("policy failed", why=error)
             answer = denied("policy failed")
         self._decision = answer.decision(self._desk.new_id())
-        limits = answer.limits if answer.effect == "allow_with_limits" else {}
-        return events.Decided(decision=self._decision, exceeded=exceeded(limits, action))
+        host = self._desk.ports.registry.host(action.upstream)
+        beyond = exceeded(self._limits, action, host=host)
+        try:
+            reserves = bool(self._wanted(self._desk.now_ns()))
+        except NoRoom as none:
+            return events.Decided(decision=self._decision, exceeded=beyond, no_room=none.refusal)
+        return events.Decided(decision=self._decision, exceeded=beyond, reserves=reserves)
+
+    @property
+    def _costs(self) -> Costs:
+        return costs(self.call, self._prepared.action, self._prepared.tool)
+
+    def _wanted(self, now_ns: int) -> tuple[Hold, ...]:
+        """What the call reserves. Raises NoRoom."""
+        return holds(self._desk.settings.budgets, self._costs, self._decision, now_ns)
+
+    def _holds(self, now_ns: int) -> tuple[Hold, ...]:
+        """The same for the intent; an observed call reserves without being refused."""
+        observed = isinstance(self.first, events.CallReceived) and self.first.observe
+        try:
+            wanted = self._wanted(now_ns)
+        except NoRoom:
+            if observed:
+                return ()
+            raise
+        if not observed:
+            return wanted
+        return tuple(msgspec.structs.replace(each, enforced=False) for each in wanted)
+
+    def _standings(self) -> dict[str, dict[str, str]]:
+        """Every budget the call falls under, as policy sees it."""
+        now_ns = self._desk.now_ns()
+        asked = accounts(self._desk.settings.budgets, self._costs, now_ns)
+        if not asked:
+            return {}
+        found = self._ledger.standings(self.call.project, asked, now_ns)
+        return {
+            each.budget: {
+                "limit": each.limit, "unit": each.unit, "used": each.spent, "reserved": each.held
+            }
+            for each in found
+        }  # fmt: skip
 
     async def _ask(self, wait_ns: int) -> events.Event:
         assert self._decision is not None
@@ -243,15 +287,15 @@ class Performer:
         match result:
             case Committed(claim=claim):
                 return events.IntentCommitted(claim=claim)
-            case NotCommitted(code=code):
-                return events.IntentRefused(code=code)
+            case NotCommitted(code=code, over=over):
+                return events.IntentRefused(code=code, over=over)
         return events.KeyTaken()
 
     def _intent(self, command: commands.CommitIntent) -> Intent:
         tool, now_ns = self._prepared.tool, self._desk.now_ns()
         revision = self._decision.policy_revision if self._decision else ""
         return Intent(
-            call=self.call,
+            call=self._claiming,
             owner=self._desk.owner,
             lease_until_ns=now_ns + tool.timeout_ns + _LEASE_GRACE_NS,
             expires_at_ns=now_ns + tool.key_retention_ns,
@@ -260,8 +304,15 @@ class Performer:
             now_ns=now_ns,
             expected=command.seen,
             approval=self._use(command.approval_id, revision),
-            holds=holds(self._prepared.action),
+            holds=self._holds(now_ns),
         )
+
+    @property
+    def _claiming(self) -> OpenedCall:
+        """The call as its claim says it: a read takes no key, it may be made again."""
+        if self.call.class_ != "read":
+            return self.call
+        return msgspec.structs.replace(self.call, key_hash=None)
 
     def _use(self, approval_id: str | None, revision: str) -> ApprovalUse | None:
         if approval_id is None:
@@ -287,7 +338,10 @@ class Performer:
                 self._audience, self._decision.decision_id if self._decision else ""
             ),
         )
+        started_ns = clock.monotonic_ns()
         event, self._answer = await sending.send(self._desk.ports.upstreams, request, self._limits)
+        if not isinstance(event, events.UpstreamFailed) or event.sent:
+            self._took_ns = max(1, clock.monotonic_ns() - started_ns)
         return event
 
     async def _record(self, command: commands.Record) -> events.Event:
@@ -342,7 +396,20 @@ class Performer:
             reason=command.code,
             answer=self._kept_answer() if command.keep_answer else None,
             restore_approval=command.restore_approval,
-            holds=self._holds,
+            holds=self._hold_state,
+            spent=self._spent(),
+        )
+
+    def _spent(self) -> tuple[Spent, ...]:
+        """What the call took, once it may have left."""
+        if not self._took_ns:
+            return ()
+        settled = self._answer if self._hold_state == "settled" else None
+        return spent(
+            self._prepared.tool.config,
+            self._prepared.action.cost_currency,
+            settled.body if settled else None,
+            self._took_ns,
         )
 
     def _kept_answer(self) -> Answer | None:
@@ -375,7 +442,11 @@ class Performer:
 
     @property
     def _limits(self) -> dict[str, Any]:
-        return self._decision.limits if self._decision else {}
+        """What of the decision's limits is to be kept: those of an allow_with_limits."""
+        decision = self._decision
+        if decision is None or decision.effect != "allow_with_limits":
+            return {}
+        return decision.limits
 
     @property
     def _ledger(self) -> GatewayLedger:

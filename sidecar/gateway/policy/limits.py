@@ -2,8 +2,8 @@
 
 **Rules**
 1. Amounts are compared as decimals, in one currency; another currency, or an unknown cost, exceeds.
-2. What this file does not check (``timeout_ms``, ``max_response_bytes``) the driver keeps while
-   sending.
+2. ``rate``, ``spend`` and ``count`` are holds (``gateway.hold``); ``timeout_ms`` and
+   ``max_response_bytes`` are kept while sending.
 """
 
 from decimal import Decimal
@@ -12,8 +12,10 @@ from typing import Any
 from processors.model.call import Action, Reason
 
 
-def exceeded(limits: dict[str, Any], action: Action) -> Reason | None:
-    """Why the action is beyond the limits, or None."""
+def exceeded(limits: dict[str, Any], action: Action, *, host: str | None = None) -> Reason | None:
+    """Why the action, which goes to ``host``, is beyond the limits, or None."""
+    if "allowed_hosts" in limits and host not in limits["allowed_hosts"]:
+        return Reason(code="limit_host", message=f"calls to {host or 'this tool'} are not allowed")
     if "max_amount" not in limits:
         return None
     if action.cost_amount is None or action.cost_currency != limits["currency"]:

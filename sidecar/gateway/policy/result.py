@@ -22,6 +22,15 @@ from sidecar.gateway.amount import read_amount
 POLICY_ERROR = "policy_error"
 OBLIGATIONS = frozenset({"require_receipt"})
 _KEYS = frozenset({"effect", "reasons", "limits", "approval", "obligations", "advice"})
+SUBJECTS = frozenset({"project", "agent", "tool", "session", "agent_tool"})
+_LIMITS = frozenset(
+    {
+        *("max_amount", "currency", "timeout_ms", "max_response_bytes"),
+        *("rate", "spend", "count", "allowed_hosts"),
+    }
+)
+_ITEMS_MAX = 20
+_WINDOW_S_MAX = 366 * 86_400
 _EFFECTS: dict[Any, Effect] = {effect: effect for effect in get_args(Effect)}
 _CODE = re.compile(r"[a-z][a-z0-9_.]{0,79}\Z")
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
@@ -135,26 +144,63 @@ def _reason(item: Any) -> Reason:
 
 
 def _limits(raw: Any) -> dict[str, Any]:
-    _known(raw, frozenset({"max_amount", "currency", "timeout_ms", "max_response_bytes"}), "limits")
-    for key in ("timeout_ms", "max_response_bytes"):
+    _known(raw, _LIMITS, "limits")
+    for key in ("timeout_ms", "max_response_bytes", "count"):
         if key in raw:
             _positive(raw[key], f"limits.{key}")
-    if ("max_amount" in raw) != ("currency" in raw):
-        raise _Unreadable("limits.max_amount and limits.currency go together")
-    if "max_amount" not in raw:
-        return dict(raw)
-    if not _CURRENCY.match(_text(raw["currency"], "limits.currency")):
+    money = {"max_amount", "spend"} & raw.keys()
+    if bool(money) != ("currency" in raw):
+        raise _Unreadable(
+            "limits.currency goes with limits.max_amount or limits.spend, and they with it"
+        )
+    if money and not _CURRENCY.match(_text(raw["currency"], "limits.currency")):
         raise _Unreadable("limits.currency is not ISO 4217")
-    return {**raw, "max_amount": _amount(raw["max_amount"])}
+    read = dict(raw)
+    if "max_amount" in raw:
+        read["max_amount"] = _amount(raw["max_amount"], "limits.max_amount")
+    if "rate" in raw:
+        read["rate"] = [_rate(item) for item in _some(raw, "rate")]
+    if "spend" in raw:
+        read["spend"] = [_spend(item) for item in _some(raw, "spend")]
+    if "allowed_hosts" in raw:
+        hosts = _some(raw, "allowed_hosts")
+        read["allowed_hosts"] = [_text(each, "limits.allowed_hosts").lower() for each in hosts]
+    return read
 
 
-def _amount(value: Any) -> str:
+def _some(raw: dict[str, Any], key: str) -> list[Any]:
+    items = _list(raw, key)
+    if not 0 < len(items) <= _ITEMS_MAX:
+        raise _Unreadable(f"limits.{key} has not 1 to {_ITEMS_MAX} items")
+    return items
+
+
+def _rate(item: Any) -> dict[str, Any]:
+    _known(item, frozenset({"n", "window_s", "key"}), "a rate")
+    return {"n": _positive(item.get("n"), "a rate's n"), **_windowed(item, "key", "a rate")}
+
+
+def _spend(item: Any) -> dict[str, Any]:
+    _known(item, frozenset({"limit", "window_s", "scope"}), "a spending limit")
+    limit = _amount(item.get("limit"), "a spending limit")
+    return {"limit": limit, **_windowed(item, "scope", "a spending limit")}
+
+
+def _windowed(item: dict[str, Any], key: str, what: str) -> dict[str, Any]:
+    whose = item.get(key, "agent")
+    if not isinstance(whose, str) or whose not in SUBJECTS:
+        raise _Unreadable(f"{what} is of none of {', '.join(sorted(SUBJECTS))}")
+    window_s = _positive(item.get("window_s"), f"{what}'s window_s", _WINDOW_S_MAX)
+    return {"key": whose, "window_s": window_s}
+
+
+def _amount(value: Any, what: str) -> str:
     """Decimal text; a policy may write a whole number, never a fraction as a double."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _Unreadable("limits.max_amount is neither decimal text nor a whole number")
+        raise _Unreadable(f"{what} is neither decimal text nor a whole number")
     amount = read_amount(str(value))
     if amount is None:
-        raise _Unreadable("limits.max_amount is no plain decimal number such as 12.50")
+        raise _Unreadable(f"{what} is no plain decimal number such as 12.50")
     return f"{amount:f}"
 
 

@@ -29,6 +29,7 @@ from sidecar.gateway.reconcile import Question, Unanswerable, evidence, judge, q
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.target import read_pairs
 from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequest
+from sidecar.store.budget import Spent
 from sidecar.store.ledger import (
     Answer,
     CallOutcome,
@@ -45,9 +46,12 @@ _LOG = log("gateway")
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.5, 60.0
 _ORPHAN_SECONDS = 5.0
 _SECOND_NS = 1_000_000_000
+_POSSIBLE = (Spent(unit="calls", amount="1"), Spent(unit="seconds", amount=None))
+"""What a call took that may have been made, whatever becomes of it."""
 _EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
     "failed_safe": ("not_executed", "released"),
     "unknown": ("unknown", "held"),
+    "completed": ("not_executed", "settled"),  # a read: it may have cost
     "resolved_done": ("confirmed", "settled"),
     "resolved_not_done": ("not_executed", "released"),
 }
@@ -57,10 +61,17 @@ async def take_orphans(desk: Desk) -> int:
     """End the open claims of dead owners; how many there were."""
     found = desk.ports.ledger.orphans()
     for claim in found:
-        state: ClaimState = "failed_safe" if claim.state == "claimed" else "unknown"
+        state = _left(desk, claim)
         await _end(desk, claim, state, code="recovered")
         _LOG.warning("call recovered", call_id=claim.call_id, tool=claim.tool, state=state)
     return len(found)
+
+
+def _left(desk: Desk, claim: Claim) -> ClaimState:
+    if claim.state == "claimed":
+        return "failed_safe"
+    call = desk.ports.ledger.opened_call(claim.call_id)
+    return "completed" if call is not None and call.class_ == "read" else "unknown"
 
 
 async def reconcile_unresolved(desk: Desk) -> None:
@@ -247,6 +258,7 @@ async def _end(
         answer=answer,
         restore_approval=state in ("failed_safe", "resolved_not_done"),
         holds=holds,
+        spent=() if state == "failed_safe" else _POSSIBLE,
     )
     outcome = CallOutcome(
         call=call, receipt=receipt.sign(filled, desk.signer), now_ns=now_ns, end=ended

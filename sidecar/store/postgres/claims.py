@@ -125,19 +125,19 @@ async def end(
     now_ns: int,
     receipt_id: str,
     answer: bytes | None,
-) -> bool:
-    """Set how a claim ended and what becomes of its holds; False when another holds it or it has
-    ended already."""
-    done: int = await connection.fetchval(
-        "WITH ended AS (UPDATE claim SET state = $1, reason = $2, receipt_id = $3, answer = $4,"
+) -> bool | None:
+    """Set how a claim ended: whether its call still holds amounts; None when another holds the
+    claim or it has ended already."""
+    holds: bool | None = await connection.fetchval(
+        "UPDATE claim SET state = $1, reason = $2, receipt_id = $3, answer = $4,"
         " updated_at_ns = $5"
         " WHERE claim_id = $6 AND fence = $7 AND state IN ('claimed', 'sent', 'unknown')"
-        " RETURNING 1), settled AS (UPDATE hold SET state = $8 WHERE call_id = $9"
-        " AND state = 'held' AND EXISTS (SELECT FROM ended)) SELECT count(*) FROM ended",
+        " RETURNING EXISTS (SELECT FROM budget_hold WHERE budget_hold.call_id = $8"
+        " AND budget_hold.state = 'held')",
         *(ended.state, ended.reason, receipt_id, answer, now_ns),
-        *(ended.claim.claim_id, ended.claim.fence, ended.holds, ended.call_id),
+        *(ended.claim.claim_id, ended.claim.fence, ended.call_id),
     )
-    return done > 0
+    return holds
 
 
 async def take_over(connection: Connection, intent: Intent) -> Fence | None:

@@ -13,9 +13,11 @@
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
+from sidecar.store.budget import Hold, Standing
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -30,7 +32,7 @@ from sidecar.store.ledger import (
     Signer,
     StoredSigningKey,
 )
-from sidecar.store.postgres import approvals, calls, claims, owner, transactions, vault
+from sidecar.store.postgres import approvals, budgets, calls, claims, owner, transactions, vault
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
@@ -164,6 +166,10 @@ class PostgresLedger(PostgresLedgerReader):
         """A call as it was opened, with its arguments. Raises SealBroken."""
         row = self._read(lambda connection: calls.find_opened(connection, call_id))
         return open_call(row, self._sealers) if row else None
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
+        return self._read(lambda c: budgets.standings(c, project, holds, now_ns))
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""

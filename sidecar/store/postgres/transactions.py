@@ -8,11 +8,16 @@
 3. A vote and what it resolves are one transaction, each in the audit chain.
 """
 
+from typing import Any
+
 from processors.model.call import Approval
 from sidecar.canonical import canonical
+from sidecar.store import budget
+from sidecar.store.budget import Moved, Over
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
+    ClaimEnd,
     Committed,
     Fence,
     Intent,
@@ -20,7 +25,7 @@ from sidecar.store.ledger import (
     NotCommitted,
     Occupied,
 )
-from sidecar.store.postgres import approvals, calls, claims, vault
+from sidecar.store.postgres import approvals, budgets, calls, claims, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import Undone, why_not_counted
@@ -44,12 +49,7 @@ async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> 
     if fence is None:
         raise Undone(Occupied(), written=False)
     await _consume(turn, intent)
-    for hold in intent.holds:
-        await connection.execute(
-            "INSERT INTO hold (call_id, scope, project, amount, currency, state)"
-            " VALUES ($1, $2, $3, $4, $5, 'held')",
-            *(intent.call.call_id, hold.scope, intent.call.project, hold.amount, hold.currency),
-        )
+    await _reserve(turn, intent)
     await calls.write(turn, intent.call, intent.receipt, arguments, intent.now_ns)
     return Committed(claim=fence)
 
@@ -60,15 +60,17 @@ async def record(
     """A receipt and the end of its claim; False when the claim is another's or has ended."""
     receipt = outcome.receipt
     if outcome.end is not None:
-        done = await claims.end(
+        holds = await claims.end(
             turn.connection,
             outcome.end,
             now_ns=outcome.now_ns,
             receipt_id=receipt.receipt_id,
             answer=answer,
         )
-        if not done:
+        if holds is None:
             return await calls.has_receipt(turn.connection, receipt.receipt_id)
+        if holds:
+            await _settle(turn, outcome, outcome.end)
         if outcome.end.restore_approval:
             await _restore(turn, outcome.end.call_id, outcome.call.project, outcome.now_ns)
     elif await calls.has_receipt(turn.connection, receipt.receipt_id):
@@ -147,11 +149,32 @@ async def _consume(turn: Turn, intent: Intent) -> None:
         raise Undone(NotCommitted(code=code))
 
 
+async def _reserve(turn: Turn, intent: Intent) -> None:
+    call = intent.call
+    held = await budgets.reserve(
+        turn.connection, call.call_id, call.project, intent.holds, intent.now_ns
+    )
+    if isinstance(held, Over):
+        raise Undone(NotCommitted(code="budget_exceeded", over=held))
+    await _budgeted(turn, call.call_id, call.project, intent.now_ns, held)
+
+
+async def _settle(turn: Turn, outcome: CallOutcome, ended: ClaimEnd) -> None:
+    now_ns = outcome.now_ns
+    moved = await budgets.end(turn.connection, ended.call_id, ended.holds, ended.spent, now_ns)
+    await _budgeted(turn, ended.call_id, outcome.call.project, now_ns, moved)
+
+
+async def _budgeted(turn: Turn, call_id: str, project: str, at_ns: int, moved: list[Moved]) -> None:
+    for kind, said in budget.documents(moved):
+        await _append(turn, kind, project, at_ns, {"call_id": call_id, "holds": said})
+
+
 async def _let_go(turn: Turn, intent: Intent, before: str) -> None:
     """What the attempt taken over still holds: its amounts, and an approval never used."""
-    await turn.connection.execute(
-        "UPDATE hold SET state = 'released' WHERE call_id = $1 AND state = 'held'", before
-    )
+    project, now_ns = intent.call.project, intent.now_ns
+    released = await budgets.end(turn.connection, before, "released", (), now_ns)
+    await _budgeted(turn, before, project, now_ns, released)
     assert intent.expected is not None
     if intent.expected.state == "claimed":
         await _restore(turn, before, intent.call.project, intent.now_ns)
@@ -170,6 +193,6 @@ async def _resolve(turn: Turn, ballot: Ballot, status: str) -> None:
         await _append(turn, "approval_resolved", ballot.project, ballot.now_ns, body)
 
 
-async def _append(turn: Turn, kind: str, project: str, at_ns: int, body: dict[str, str]) -> None:
+async def _append(turn: Turn, kind: str, project: str, at_ns: int, body: dict[str, Any]) -> None:
     text = canonical(body).decode()
     await turn.append(at_ns=at_ns, project=project, kind=kind, body=text)

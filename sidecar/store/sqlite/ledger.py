@@ -10,11 +10,12 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from processors.model.call import Approval
+from sidecar.store.budget import Hold, Standing
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -41,7 +42,7 @@ from sidecar.store.sealing import (
     seal_summary,
     secret_aad,
 )
-from sidecar.store.sqlite import approvals, calls, claims, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
@@ -152,6 +153,10 @@ class SqliteLedger(SqliteLedgerReader):
         """A call as it was opened, with its arguments. Raises SealBroken."""
         row = self._read(lambda connection: calls.find_opened(connection, call_id))
         return open_call(row, self._sealers) if row else None
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
+        return self._read(lambda c: budgets.standings(c, project, holds, now_ns))
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""

@@ -8,10 +8,12 @@
 """
 
 import sqlite3
+from typing import Any
 
 from processors.model.call import Approval, Receipt
 from sidecar.canonical import canonical
-from sidecar.store import receipts
+from sidecar.store import budget, receipts
+from sidecar.store.budget import Moved, Over
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
@@ -24,7 +26,7 @@ from sidecar.store.ledger import (
     OpenedCall,
 )
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.sqlite import approvals, calls, claims, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.standing import Undone, why_not_counted
 
@@ -58,15 +60,7 @@ class Transactions:
         if before is not None:
             self._let_go(connection, intent, before)
         self._consume(connection, intent)
-        for hold in intent.holds:
-            connection.execute(
-                "INSERT INTO hold (call_id, scope, project, amount, currency, state)"
-                " VALUES (?, ?, ?, ?, ?, 'held')",
-                (
-                    *(intent.call.call_id, hold.scope, intent.call.project),
-                    *(hold.amount, hold.currency),
-                ),
-            )
+        self._reserve(connection, intent)
         self._append_receipt(connection, intent.call, intent.receipt, arguments, intent.now_ns)
         return Committed(claim=fence)
 
@@ -150,11 +144,29 @@ class Transactions:
         if code is not None:
             raise Undone(NotCommitted(code=code))
 
+    def _reserve(self, connection: sqlite3.Connection, intent: Intent) -> None:
+        call = intent.call
+        held = budgets.reserve(connection, call.call_id, call.project, intent.holds, intent.now_ns)
+        if isinstance(held, Over):
+            raise Undone(NotCommitted(code="budget_exceeded", over=held))
+        self._budgeted(connection, call.call_id, call.project, intent.now_ns, held)
+
+    def _budgeted(
+        self,
+        connection: sqlite3.Connection,
+        call_id: str,
+        project: str,
+        at_ns: int,
+        moved: list[Moved],
+    ) -> None:
+        for kind, said in budget.documents(moved):
+            self._append(connection, kind, project, at_ns, {"call_id": call_id, "holds": said})
+
     def _let_go(self, connection: sqlite3.Connection, intent: Intent, before: str) -> None:
         """What the attempt taken over still holds: its amounts, and an approval never used."""
-        connection.execute(
-            "UPDATE hold SET state = 'released' WHERE call_id = ? AND state = 'held'", (before,)
-        )
+        project, now_ns = intent.call.project, intent.now_ns
+        released = budgets.end(connection, before, "released", (), now_ns)
+        self._budgeted(connection, before, project, now_ns, released)
         assert intent.expected is not None
         if intent.expected.state == "claimed":
             self._restore(connection, before, intent.call.project, intent.now_ns)
@@ -170,10 +182,9 @@ class Transactions:
     def _settle(
         self, connection: sqlite3.Connection, outcome: CallOutcome, ended: ClaimEnd
     ) -> None:
-        connection.execute(
-            "UPDATE hold SET state = ? WHERE call_id = ? AND state = 'held'",
-            (ended.holds, ended.call_id),
-        )
+        project, now_ns = outcome.call.project, outcome.now_ns
+        moved = budgets.end(connection, ended.call_id, ended.holds, ended.spent, now_ns)
+        self._budgeted(connection, ended.call_id, project, now_ns, moved)
         if ended.restore_approval:
             self._restore(connection, ended.call_id, outcome.call.project, outcome.now_ns)
 
@@ -205,7 +216,7 @@ class Transactions:
         kind: str,
         project: str,
         at_ns: int,
-        body: dict[str, str],
+        body: dict[str, Any],
     ) -> None:
         text = canonical(body).decode()
         self._chain.append(connection, at_ns=at_ns, project=project, kind=kind, body=text)

@@ -188,8 +188,6 @@ def test_without_a_whole_answer_the_outcome_is_unknown_and_is_not_tried_again(tm
             assert reply.json["next_action"] == "none"
         assert each.shop.effects() == 1
         assert len(each.ledger.unresolved()) == 1
-        with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-            assert connection.execute("SELECT state FROM hold").fetchall() == [("held",)]
 
     run(tmp_path, scenario)
 
@@ -564,17 +562,6 @@ def test_limits_of_a_decision_are_kept(tmp_path):
         assert large.json["code"] == "outcome_unknown"
 
     run(tmp_path, scenario, bundle=str(bundle))
-
-
-def test_money_is_held_settled_and_released_with_its_call(tmp_path):
-    async def scenario(each):
-        await each.refund("17", key="a")
-        await each.refund("s400-x", key="b")
-        with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-            rows = connection.execute("SELECT amount, currency, state FROM hold").fetchall()
-        assert rows == [("20", "EUR", "settled"), ("20", "EUR", "released")]
-
-    run(tmp_path, scenario)
 
 
 def test_every_reply_has_a_receipt_and_the_trace_is_in_it(tmp_path):
