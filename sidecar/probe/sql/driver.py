@@ -1,9 +1,8 @@
 """One look into a database: connect, make sure the role cannot write, ask, and read the rows.
 
 **Rules**
-1. The role must not be able to write: a superuser, one that may write any table or a column of
-   it, and one that may become such a role, is refused. The transaction is read-only besides, with
-   a statement timeout, and holds one statement.
+1. The role must not be able to write or to act for others (``role``). The transaction is read-only
+   besides, with a statement timeout, and holds one statement.
 2. Values are bound, never put into the text; one that does not fit its place's type is refused.
 3. Numbers beyond integers come as their exact text ("60.00"), times as RFC 3339, JSON parsed.
 4. A connection is made for a try and closed after it: nothing of one try is seen by another.
@@ -26,22 +25,13 @@ import asyncpg
 from sidecar.probe.sql.frames import ANSWER_BYTES_MAX
 from sidecar.probe.sql.messages import Job, Told
 from sidecar.probe.sql.postgres import CheckedLoop
+from sidecar.probe.sql.role import CANNOT_BE_USED
 
 VALUES_MAX: Final = 20_000
 """In all rows: what an expression takes some 60 ms to be given."""
 _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS: Final = frozenset({"float4", "float8"})
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar", "name", "citext", "unknown", "char"})
-_CAN_WRITE: Final = """
-    SELECT EXISTS (
-        SELECT FROM pg_roles r
-        WHERE pg_has_role(current_user, r.oid, 'MEMBER') AND (r.rolsuper OR EXISTS (
-            SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname !~ '^pg_'
-            AND n.nspname != 'information_schema'
-            AND (has_table_privilege(r.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
-                OR has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE')))))
-"""
 
 
 class _Refused(Exception):
@@ -84,8 +74,8 @@ async def _asked(job: Job) -> Told:
 async def _rows(job: Job, loop: CheckedLoop) -> list[dict[str, Any]]:
     connection = await _connected(job, loop)
     try:
-        if await connection.fetchval(_CAN_WRITE):
-            raise _Refused("role_can_write")
+        if (code := await connection.fetchval(CANNOT_BE_USED)) is not None:
+            raise _Refused(code)
         for name in ("jsonb", "json"):
             await connection.set_type_codec(
                 name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog"

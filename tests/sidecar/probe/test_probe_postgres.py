@@ -168,6 +168,99 @@ def test_a_role_that_can_write_is_not_used(shop, role):
     assert (found.held, found.detail) == (None, "role_can_write")
 
 
+ACT = "(text) RETURNS int LANGUAGE sql AS 'SELECT 1'"
+OWN = "LANGUAGE plpgsql AS 'BEGIN END'"
+
+
+@pytest.fixture
+def acting(shop):
+    """Makes functions in a schema of its own that the role ``looker`` may use, and undoes it."""
+    server, name = shop
+
+    def make(*statements):
+        for statement in statements:
+            server.execute(statement, database=name)
+
+    make("CREATE SCHEMA acts", "GRANT USAGE ON SCHEMA acts TO looker")
+    yield make
+    make("DROP SCHEMA acts CASCADE", "ALTER ROLE looker INHERIT")
+
+
+@pytest.mark.requirement("OUT-02")
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [f"CREATE FUNCTION acts.act{ACT} SECURITY DEFINER"],
+        ["CREATE PROCEDURE acts.act() LANGUAGE sql AS 'SELECT 1' SECURITY DEFINER"],
+        [
+            f"CREATE FUNCTION acts.act{ACT} SECURITY DEFINER",
+            "REVOKE EXECUTE ON FUNCTION acts.act FROM PUBLIC",
+            "GRANT EXECUTE ON FUNCTION acts.act TO looker",
+        ],
+    ],
+    ids=["anybody's", "procedure", "granted"],
+)
+def test_a_role_that_may_call_what_runs_with_anothers_rights_is_not_used(shop, acting, statements):
+    acting(*statements)
+    found = asked(shop, BY_ORDER, ["arguments.order_id"])
+    assert (found.held, found.detail) == (None, "role_can_act")
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [f"CREATE FUNCTION acts.act{ACT}"],
+        [f"CREATE FUNCTION acts.act{ACT} STABLE SECURITY DEFINER"],
+        [f"CREATE FUNCTION acts.act() RETURNS trigger {OWN} SECURITY DEFINER"],
+        [f"CREATE FUNCTION acts.act() RETURNS event_trigger {OWN} SECURITY DEFINER"],
+        [
+            f"CREATE FUNCTION acts.act{ACT} SECURITY DEFINER",
+            "REVOKE EXECUTE ON FUNCTION acts.act FROM PUBLIC",
+        ],
+        [
+            f"CREATE FUNCTION acts.act{ACT} SECURITY DEFINER",
+            "REVOKE USAGE ON SCHEMA acts FROM looker",
+        ],
+    ],
+    ids=["own rights", "stable", "trigger", "event trigger", "revoked", "out of reach"],
+)
+def test_functions_that_a_role_cannot_act_by_do_not_matter(shop, acting, statements):
+    acting(*statements)
+    found = asked(shop, BY_ORDER, ["arguments.order_id"])
+    assert (found.held, found.detail) == (True, None)
+
+
+def test_what_a_role_may_become_counts_for_what_it_may_call(shop, acting):
+    server, name = shop
+    server.execute("DROP ROLE IF EXISTS actor")
+    server.execute("CREATE ROLE actor")
+    try:
+        acting(
+            f"CREATE FUNCTION acts.act{ACT} SECURITY DEFINER",
+            "REVOKE EXECUTE ON FUNCTION acts.act FROM PUBLIC",
+            "GRANT EXECUTE ON FUNCTION acts.act TO actor",
+            "GRANT USAGE ON SCHEMA acts TO actor",
+        )
+        before = asked(shop, BY_ORDER, ["arguments.order_id"])
+        acting("ALTER ROLE looker NOINHERIT", "GRANT actor TO looker")
+        after = asked(shop, BY_ORDER, ["arguments.order_id"])
+    finally:
+        server.execute("DROP OWNED BY actor", database=name)
+        server.execute("DROP ROLE actor")
+    assert (before.held, after.held, after.detail) == (True, None, "role_can_act")
+
+
+@pytest.mark.parametrize("role", ["pg_signal_backend", "pg_execute_server_program"])
+def test_a_role_that_postgres_lets_do_more_than_read_is_not_used(shop, role):
+    server, _ = shop
+    server.execute(f"GRANT {role} TO looker")
+    try:
+        found = asked(shop, BY_ORDER, ["arguments.order_id"])
+    finally:
+        server.execute(f"REVOKE {role} FROM looker")
+    assert (found.held, found.detail) == (None, "role_can_write")
+
+
 def test_a_query_that_takes_too_long_is_cut_off(shop):
     found = asked(shop, "SELECT pg_sleep(30)", deadline="300ms")
     assert (found.held, found.detail) == (None, "no_whole_answer")

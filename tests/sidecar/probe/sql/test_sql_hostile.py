@@ -16,6 +16,9 @@ import pytest
 
 from processors.model.step import Step, Tool
 from processors.model.trace import AgentTrace
+from sidecar import config
+from sidecar.app.asking import open_asking
+from sidecar.app.stages import pipeline_rules
 from sidecar.egress.client import Egress
 from sidecar.probe.config import Database, Probe, SqlProbe
 from sidecar.probe.driver import Askers, run
@@ -101,6 +104,39 @@ def test_a_driver_that_its_server_keeps_for_ever_is_killed_and_the_loop_answers(
         evidence, busy = asked(port)
     assert (evidence.held, evidence.detail) == (None, "driver_stuck")
     assert busy < LOOP_SECONDS_MAX
+
+
+CONFIGURED = """
+databases:
+  - name: shop
+    url: "postgresql://l@127.0.0.1:{port}/shop"
+    allow_cidrs: ["127.0.0.0/8"]
+    tls: "off"
+probes:
+  - {{name: p, when: "true", expect: "true", sql: {{database: shop, query: SELECT 1}}}}
+"""
+
+
+def test_the_pipeline_asks_as_configured_and_ends_what_it_started(tmp_path):
+    def children():
+        path = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+        return set(path.read_text().split())
+
+    async def scenario():
+        before = children()
+        loaded = config.load(str(tmp_path / "sidecar.yaml"), environ={})
+        asking = open_asking(loaded, pipeline_rules(loaded.config))
+        assert asking.probed(TRACE)
+        (evidence,) = await asking.probe(TRACE)
+        assert children() > before
+        await asking.close()
+        assert children() == before
+        return evidence
+
+    with hostile.server(hostile.nuls) as port:
+        (tmp_path / "sidecar.yaml").write_text(CONFIGURED.format(port=port))
+        evidence = asyncio.run(scenario())
+    assert evidence.detail == "answer_malformed"
 
 
 def job(port):
