@@ -76,6 +76,12 @@ CALLS = Counter(
     ("class", "decision", "status"),
     registry=REGISTRY,
 )
+APPROVALS_REFUSED = Counter(
+    "sidecar_approvals_refused_total",
+    "Requests for approval and votes that did not count, by the code of why.",
+    ("code",),
+    registry=REGISTRY,
+)
 CALL_SECONDS = Histogram(
     "sidecar_gateway_call_seconds",
     "Time from a call's arrival to its reply, upstream included.",

@@ -13,7 +13,9 @@ from msgspec import Struct
 from processors.model.names import Effect, PrincipalKind, SideEffectClass
 
 EffectKnown = Literal["confirmed", "not_executed", "unknown"]
-ApprovalStatus = Literal["pending", "approved", "denied", "expired", "consumed"]
+ApprovalStatus = Literal["pending", "approved", "denied", "expired", "invalidated", "consumed"]
+"""``expired`` by time, ``invalidated`` where policy or tool has changed: both are told, whatever is
+stored."""
 
 
 class Action(Struct, frozen=True, kw_only=True):

@@ -213,7 +213,7 @@ OPERATIONS: tuple[Operation, ...] = (
         asks=requests.VoteRequest,
         gives=Approval,
         permission="approvals.decide",
-        errors=(404, 409),
+        errors=(404, 409, 429),
     ),
     Operation(
         name="deny",
@@ -224,7 +224,7 @@ OPERATIONS: tuple[Operation, ...] = (
         asks=requests.VoteRequest,
         gives=Approval,
         permission="approvals.decide",
-        errors=(404, 409),
+        errors=(404, 409, 429),
     ),
     Operation(
         name="list_verdicts",

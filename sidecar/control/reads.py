@@ -18,7 +18,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.control import documents, requests
 from sidecar.control.paging import page, place
-from sidecar.gateway.approval import current
+from sidecar.gateway.approval import Ground, current
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
@@ -34,6 +34,10 @@ _LOOKS_MAX = 20
 
 class LedgerView(AuditTrail, Calls, Protocol):
     """What is read of the ledger."""
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under."""
+        ...
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
         """A request as stored."""
@@ -199,13 +203,13 @@ def get_receipt(views: Views, asked: Asked) -> documents.ReceiptDocument:
 def list_approvals(views: Views, asked: Asked) -> documents.ApprovalPage:
     """Requests as they stand now; a page of one status may be short where few are among many."""
     of: requests.ListApprovalsRequest = asked.of
-    after, told = place(of.cursor), list[Approval]()
+    after, told, stood_on = place(of.cursor), list[Approval](), ground(views)
     for _ in range(_LOOKS_MAX):
         look = min(_LOOK_MAX, of.limit + 1) if of.status is None else _LOOK_MAX
         found = views.ledger.list_approvals(asked.project, look, after)
         told += [
             each
-            for each in (current(one, asked.now_ns) for one in found)
+            for each in (current(one, asked.now_ns, stood_on) for one in found)
             if of.status in (None, each.status)
         ]
         if len(told) > of.limit or len(found) < look:
@@ -223,7 +227,15 @@ def get_approval(views: Views, asked: Asked) -> Approval:
     found = views.ledger.find_approval(asked.of.approval_id, asked.project)
     if found is None:
         raise _no_such("approval")
-    return current(found, asked.now_ns)
+    return current(found, asked.now_ns, ground(views))
+
+
+def ground(views: Views) -> Ground:
+    """What approvals stand on now."""
+    return Ground(
+        policy_revision=views.ledger.active_policy(),
+        tool_digests={each.name: each.tool_digest for each in views.house.tools},
+    )
 
 
 def list_verdicts(views: Views, asked: Asked) -> documents.VerdictPage:

@@ -157,7 +157,7 @@ class WatchApprovalsRequest(Request, frozen=True, kw_only=True):
 
 
 class VoteRequest(Request, frozen=True, kw_only=True):
-    """A vote. ``shown_digest`` says which summary the approver saw."""
+    """A vote. ``shown_digest`` says which summary the approver saw; who approves has to say it."""
 
     approval_id: Id
     reason: Reason

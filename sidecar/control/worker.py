@@ -5,16 +5,18 @@
    never waits for somebody's list.
 2. Who waits is asked again who they are before they are told anything: a key that was revoked
    meanwhile gets no answer.
-3. Waiting, following and verifying are bounded in number; a stop ends them at once.
+3. Waiting, following and verifying are bounded in number; a stop ends them at once. Who waits for
+   a request for approval is told of it; they look themselves only for what time and others change.
 4. Only an approver decides, with a reason; who may is ``gateway.approval``'s rule, whether it still
-   counts is the ledger's.
+   counts is the ledger's. Who approves says what they were shown, by its digest: nobody is taken to
+   have seen what they do not name.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,7 +32,7 @@ from sidecar.control.changes import CHANGES, Bench
 from sidecar.control.operations import Operation
 from sidecar.control.reads import READS, Asked, Views
 from sidecar.control.requests import LIST_MAX, ListApprovalsRequest
-from sidecar.gateway.approval import why_not_eligible
+from sidecar.gateway.approval import Ground, why_invalid, why_not_eligible
 from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
@@ -39,9 +41,9 @@ from sidecar.identity.http import ProviderUnavailable
 from sidecar.identity.keys import Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
-from sidecar.store.ports import ApprovalBook
+from sidecar.store.ports import ApprovalBook, Watching
 from sidecar.store.traces import TraceQuery
-from sidecar.telemetry import log
+from sidecar.telemetry import APPROVALS_REFUSED, log
 
 T = TypeVar("T")
 Who = Callable[[], Awaitable[Principal]]
@@ -51,6 +53,8 @@ _LOG = log("control")
 _DONE = {"create_key": "key_created", "revoke_key": "key_revoked", "rotate_key": "key_rotated"}
 _WAITERS_MAX = 64
 _LOOK_SECONDS = 0.25
+_TOLD_SECONDS = 2.0
+"""How often who is told looks themselves: for what time, policy and other processes change."""
 _PAGE = 500
 _TOLD = 100
 # Verifying is arithmetic: after each entry it lets others have the interpreter, which they would
@@ -141,8 +145,13 @@ class Desk:
             return found
         self._waiting += 1
         try:
-            while known(found) and clock_() < until and not await self._stopped():
+            with self._news(operation, of) as watching:
+                # Looked at once more: it may have changed before it was watched.
                 found = await self.answer(operation, who, of, render)
+                while known(found) and (left := until - clock_()) > 0:
+                    if await self._stopped(watching, left):
+                        break
+                    found = await self.answer(operation, who, of, render)
         finally:
             self._waiting -= 1
         return found
@@ -172,14 +181,30 @@ class Desk:
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
 
-    async def _stopped(self) -> bool:
+    def _news(self, operation: Operation, of: Any) -> AbstractContextManager[Watching | None]:
+        """What tells when this operation's answer may have changed; nothing where none does."""
+        if operation.service != "ApprovalService":
+            return nullcontext()
+        return self._book.approval_news(getattr(of, "approval_id", None))
+
+    async def _stopped(
+        self, watching: Watching | None = None, seconds: float = _TOLD_SECONDS
+    ) -> bool:
         """Wait until it is time to look again; whether it is time to end."""
+        look = _LOOK_SECONDS if watching is None else _TOLD_SECONDS
+        looking = (
+            asyncio.sleep(min(look, seconds))
+            if watching is None
+            else watching.moved(min(look, seconds))
+        )
+        waits = [asyncio.ensure_future(each) for each in (looking, self._stopping.wait())]
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
-                await self._stopping.wait()
-        except TimeoutError:
-            return False
-        return True
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        return self._stopping.is_set()
 
     async def _vote(self, operation: Operation, asked: Asked) -> Approval:
         find = reads.get_approval
@@ -189,6 +214,8 @@ class Desk:
             asked.of,
         )
         code = why_not_eligible(found, voter, self._rules)
+        if code is None and operation.name == "approve":
+            code = self._why_not_approved(found, of.shown_digest)
         if code is None:
             code = await self._book.vote(
                 Ballot(
@@ -200,11 +227,19 @@ class Desk:
                     reason=Masker().mask(of.reason.strip()),  # it stays in the chain for good
                     shown_digest=of.shown_digest or found.shown_digest,
                     now_ns=self._now_ns(),
+                    pace=self._rules.fatigue.person,
                 )
             )
         if code is not None:
+            APPROVALS_REFUSED.labels(code if code in _CODES else "not_pending").inc()
             raise _not_counted(code)
         return await self._run(lambda: find(self._views, asked))
+
+    def _why_not_approved(self, found: Approval, shown_digest: str | None) -> str | None:
+        if shown_digest is None:
+            return "shown_digest_required"
+        tools = {each.name: each.tool_digest for each in self._views.house.tools}
+        return why_invalid(found, Ground(policy_revision=None, tool_digests=tools))
 
     async def _verify(self) -> documents.AuditVerification:
         if self._verifying.locked():
@@ -273,7 +308,7 @@ class Desk:
 
     async def _watch(self, who: Who, of: Any) -> AsyncIterator[Struct]:
         told: dict[str, Approval] = {}
-        with self._place_taken():
+        with self._place_taken(), self._book.approval_news() as watching:
             while True:
                 principal = await who()
                 asked = Asked(
@@ -286,7 +321,7 @@ class Desk:
                     if told.get(each.approval_id) != each:
                         yield each
                 told = {each.approval_id: each for each in page.approvals}
-                if await self._stopped():
+                if await self._stopped(watching):
                     return
 
     @contextmanager
@@ -310,6 +345,12 @@ _CODES = {
     "self_approval": (403, "who asked, or owns the asking agent, does not decide"),
     "vote_repeated": (409, "you have voted on this request already"),
     "summary_changed": (409, "the summary you saw is not the request's; look again"),
+    "shown_digest_required": (400, "say what you were shown: send the request's shown_digest"),
+    "approval_policy_changed": (409, "policy has changed since this was asked; it is void"),
+    "approval_tool_changed": (409, "the tool has changed since this was asked; it is void"),
+    "approval_fatigue": (
+        *(429, "you have approved more requests than approvals.fatigue allows in a while; rest"),
+    ),
     "no_such_approval": (404, "there is no such approval in this project"),
 }
 

@@ -21,6 +21,7 @@ class Held(Struct, frozen=True, kw_only=True):
     tool: str
     summary: str
     requester: str
+    shown_digest: str
 
 
 class Approver:
@@ -41,14 +42,15 @@ class Approver:
 
     def approve(self, held: Held, reason: str) -> None:
         """Approve. Raises SidecarError when the API says no."""
-        answer = self.try_to_approve(held.approval_id, reason, key=self._key)
+        answer = self.try_to_approve(held, reason, key=self._key)
         if answer.status != 200:
             raise SidecarError(f"the control API approved nothing: {answer.value}", where=self._url)
 
-    def try_to_approve(self, approval_id: str, reason: str, *, key: str) -> Answer:
+    def try_to_approve(self, held: Held, reason: str, *, key: str) -> Answer:
         """Approve with any key, and see what the control API answers."""
-        body = json.dumps({"reason": reason}).encode()
-        return send("POST", f"{self._url}/v1/approvals/{approval_id}/approve", key=key, body=body)
+        body = json.dumps({"reason": reason, "shown_digest": held.shown_digest}).encode()
+        url = f"{self._url}/v1/approvals/{held.approval_id}/approve"
+        return send("POST", url, key=key, body=body)
 
 
 def _held(row: dict[str, Any]) -> Held:
@@ -57,4 +59,5 @@ def _held(row: dict[str, Any]) -> Held:
         tool=row["tool"],
         summary=row["summary"],
         requester=row["requester"],
+        shown_digest=row["shown_digest"],
     )

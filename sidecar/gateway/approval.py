@@ -5,16 +5,20 @@
    prose; its digest is in the request and in every vote, so what was on screen is evidence.
 2. An approver is a principal whose role may decide (``identity.roles``), which no agent's does;
    neither the requester nor a key of the same person (the same name) decides, and nobody counts
-   twice.
+   twice. Where more than one must approve, who has no name cannot be told from another and does
+   not count.
 3. One deny ends it. Time ends it: expired is denied, and no setting turns it into an allowance.
-4. An approval holds for one action under one key, one policy revision and one tool definition.
+4. An approval holds for one action under one key, one policy revision and one tool definition;
+   once policy or tool is another, it is invalidated whatever votes it has.
 """
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from processors.model.call import Action, Approval, ApprovalTerms, Decision
 from processors.model.principal import Principal
@@ -26,11 +30,10 @@ from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import summary as summary
 from sidecar.identity.roles import allows
 from sidecar.store.ledger import OpenedCall
+from sidecar.store.standing import person
 
 POLL_AFTER_MS = 1000
 REASON_CHARS_MAX = 1000
-
-Resolution = Literal["pending", "approved", "denied", "expired", "consumed"]
 
 
 def shown_digest(text: str) -> str:
@@ -77,11 +80,32 @@ def request(
     )
 
 
-def current(approval: Approval, now_ns: int) -> Approval:
-    """The request as it stands now: what has run out is expired."""
-    if approval.status in ("pending", "approved") and approval.expires_at_ns <= now_ns:
+class Ground(Struct, frozen=True, kw_only=True):
+    """What an approval stands on: the active policy's revision, and the digest of each tool that is
+    known here."""
+
+    policy_revision: str | None
+    tool_digests: Mapping[str, str]
+
+
+def current(approval: Approval, now_ns: int, ground: Ground | None = None) -> Approval:
+    """The request as it stands now: what has run out is expired, what has lost its ground is
+    invalidated."""
+    if approval.status not in ("pending", "approved"):
+        return approval
+    if approval.expires_at_ns <= now_ns:
         return msgspec.structs.replace(approval, status="expired")
+    if ground is not None and why_invalid(approval, ground) is not None:
+        return msgspec.structs.replace(approval, status="invalidated")
     return approval
+
+
+def why_invalid(approval: Approval, ground: Ground) -> str | None:
+    """The code of what has changed under a request since it was made, or None."""
+    if ground.policy_revision not in (None, approval.policy_revision):
+        return "approval_policy_changed"
+    known = ground.tool_digests.get(approval.tool, approval.tool_digest)
+    return None if known == approval.tool_digest else "approval_tool_changed"
 
 
 def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> str | None:
@@ -92,6 +116,8 @@ def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> 
         return "self_approval"
     if "owner" in rules.distinct_from and _same_person(voter.name, approval.requester_name):
         return "self_approval"
+    if approval.approvers_min > 1 and not person(voter.name):
+        return "approver_not_eligible"
     if approval.roles and not {voter.kind, voter.role, voter.name} & set(approval.roles):
         return "approver_not_eligible"
     return None
@@ -129,6 +155,11 @@ _ENDINGS: dict[str, tuple[str, str, NextAction]] = {
         "nobody approved this call in time; a new key makes a new request",
         "request",
     ),
+    "invalidated": (
+        "approval_policy_changed",
+        "policy or the tool has changed since this was asked; make the call again",
+        "request",
+    ),
     "consumed": (
         "approval_consumed",
         "the approval was used; a new key makes a new request",
@@ -156,4 +187,4 @@ def _instant(at_ns: int) -> str:
 
 
 def _same_person(one: str, other: str) -> bool:
-    return bool(one.strip()) and one.strip().casefold() == other.strip().casefold()
+    return bool(person(one)) and person(one) == person(other)

@@ -14,6 +14,7 @@ from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
 from sidecar.listen.config import Tls
+from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
@@ -227,12 +228,48 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return found
 
 
+class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much people are asked: per ``window``, one person approves at most ``approvals_max``
+    requests, and one agent makes at most ``requests_max``. Denials are not limited."""
+
+    approvals_max: int = 120
+    requests_max: int = 120
+    window: str = "1h"
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``approvals.fatigue``."""
+        found = [
+            Problem(key, "must be at least 1")
+            for key, value in (
+                ("approvals_max", self.approvals_max),
+                ("requests_max", self.requests_max),
+            )
+            if value < 1
+        ]
+        try:
+            duration_ns(self.window, least_ns=TIMEOUT_LEAST_NS)
+        except ValueError as error:
+            found.append(Problem("window", str(error)))
+        return found
+
+    @property
+    def person(self) -> Pace:
+        """How often a person approves."""
+        return Pace(most=self.approvals_max, window_ns=duration_ns(self.window))
+
+    @property
+    def agent(self) -> Pace:
+        """How often an agent asks."""
+        return Pace(most=self.requests_max, window_ns=duration_ns(self.window))
+
+
 class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Key ``approvals``: how many approvers, how long a request and its token live."""
 
     approvers: int = 1
     expires: str = "10m"
     distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
+    fatigue: Fatigue = Fatigue()
 
     @property
     def expires_ns(self) -> int:
@@ -248,4 +285,5 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("expires", str(error)))
         if self.approvers < 1:
             found.append(Problem("approvers", "must be at least 1"))
+        found += [Problem(f"fatigue.{each.path}", each.text) for each in self.fatigue.problems()]
         return found

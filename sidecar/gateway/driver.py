@@ -17,8 +17,9 @@ from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gateway import approval as approvals
-from sidecar.gateway import audit, response, signing, token
+from sidecar.gateway import audit, response, signing
 from sidecar.gateway.action import ToolRequest, prepare
+from sidecar.gateway.asked.driver import Asked, Known
 from sidecar.gateway.call import Call
 from sidecar.gateway.commands import Reply
 from sidecar.gateway.config import Mode
@@ -59,6 +60,7 @@ class Gateway:
         self._now_ns = now_ns
         self._new_id = new_id
         self._desk: Desk | None = None
+        self._asked: Asked | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
         self._recovering: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -134,30 +136,23 @@ class Gateway:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
-    async def approval(self, approval_id: str, principal: Principal) -> ToolReply:
-        """The state of a request for the agent that asked; once approved, the token, once."""
+    @property
+    def asked(self) -> Asked:
+        """Agents' own requests for approval."""
+        if self._asked is None:
+            self._asked = Asked(self._open_desk)
+        return self._asked
+
+    async def approval(self, approval_id: str, known: Known, wait_s: int = 0) -> ToolReply:
+        """The state of a request for the agent that asked, held up to ``wait_s`` while it is
+        pending; once approved, the token, once."""
         try:
-            return await self._approval(approval_id, principal)
+            return approvals.as_reply(await self.asked.show(approval_id, known, wait_s))
+        except Refused as refused:
+            return response.refused(refused.refusal(), "", "")
         except (StoreUnavailable, SealBroken) as error:
             _LOG.error("ledger failed", approval_id=approval_id, why=error)
             return response.refused(store_failed(), "", "")
-
-    async def _approval(self, approval_id: str, principal: Principal) -> ToolReply:
-        desk = self._open_desk
-        found = self._ports.ledger.find_approval(approval_id, principal.project)
-        if found is None or found.requester != principal.id:
-            refusal = Refused(404, "no_such_approval", "there is no such approval of yours")
-            return response.refused(refusal.refusal(), "", "")
-        now_ns = self._now_ns()
-        shown = approvals.current(found, now_ns)
-        document = approvals.for_agent(shown)
-        if shown.status == "approved" and await self._ports.ledger.take_token(
-            found.project, approval_id, now_ns
-        ):
-            document["token"] = token.mint(
-                shown, desk.signer, gateway_id=self._settings.gateway_id, now_ns=now_ns
-            )
-        return approvals.as_reply(document)
 
     async def _call(
         self, request: ToolRequest, principal: Principal, audience: Audience | None

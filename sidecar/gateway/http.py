@@ -13,16 +13,18 @@
 """
 
 import re
+from functools import partial
 
 from aiohttp import web
 
 from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
+from sidecar.gateway.asked.http import send_events
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
-from sidecar.gateway.request import ToolReply, ToolRequest, episode_token
+from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, preferences
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
@@ -39,6 +41,7 @@ Headers = tuple[tuple[str, str], ...]
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
 _APPROVAL = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})\Z")
+_EVENTS = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})/events\Z")
 _TARGET = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(/.*)\Z", re.DOTALL)
 _ONCE = frozenset(
     {
@@ -102,6 +105,8 @@ class GatewayServer:
         try:
             headers = _framed(request)
             principal = await self._principal(request, headers)
+            if (events := _EVENTS.match(request.raw_path)) and request.method == "GET":
+                return await self._events(request, headers, events[1])
             return await self._answered(request, headers, principal)
         except (Refused, StoreUnavailable) as error:
             refusal = error.refusal() if isinstance(error, Refused) else store_failed()
@@ -135,7 +140,8 @@ class GatewayServer:
             match = _APPROVAL.match(request.raw_path)
             if match is None or request.method != "GET":
                 raise Refused(404, "no_such_page", "there is only GET /v1/approvals/{id} here")
-            return await self._gateway.approval(match[1], principal)
+            known = partial(self._principal, request, headers)
+            return await self._gateway.approval(match[1], known, preferences(headers).wait_s)
         target = _TARGET.match(request.raw_path)
         if target is None:
             raise Refused(404, "no_such_upstream", "the path is /<upstream>/<path of the tool>")
@@ -148,6 +154,13 @@ class GatewayServer:
             body=body,
         )
         return await self._gateway.call(call, principal, stream)
+
+    async def _events(
+        self, request: web.BaseRequest, headers: Headers, approval_id: str
+    ) -> web.StreamResponse:
+        known = partial(self._principal, request, headers)
+        changes = self._gateway.asked.changes(approval_id, known, self._keep_alive_seconds)
+        return await send_events(request, changes, "approval", seconds=self._take_seconds)
 
     async def _principal(self, request: web.BaseRequest, headers: Headers) -> Principal:
         presented = Presented(

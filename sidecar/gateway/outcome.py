@@ -128,6 +128,8 @@ _SPENT = {
     "approval_consumed": "the approval was used already",
     "approval_denied": "an approver denied this call",
     "approval_expired": "the approval has run out; a new key makes a new request",
+    "approval_fatigue": "this agent has asked for more approvals than people are to be asked for "
+    "in a while; wait, and ask for fewer",
     "approval_pending": "the approval is not given yet",
     "approval_policy_changed": "policy has changed since the approval; ask anew",
     "approval_too_large": "this call needs approval and has more fields or text than a person can "
@@ -139,14 +141,21 @@ _SPENT = {
 }
 
 
-_NEXT: dict[str, NextAction] = {"approval_pending": "retry", "key_revoked": "none"}
+_NEXT: dict[str, NextAction] = {
+    "approval_pending": "retry",
+    "approval_fatigue": "retry",
+    "key_revoked": "none",
+}
+_REST_SECONDS = 60
 
 
 def not_spendable(code: str) -> Refusal:
-    """403: the approval cannot be used for this call."""
+    """403: the approval cannot be used for this call; 429: it is not asked for now."""
+    tired = code == "approval_fatigue"
     return Refusal(
-        status=403,
+        status=429 if tired else 403,
         code=code,
         detail=_SPENT.get(code, "the approval cannot be used"),
         next_action=_NEXT.get(code, "request"),
+        retry_after=_REST_SECONDS if tired else None,
     )

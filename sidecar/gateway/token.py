@@ -5,6 +5,7 @@
    by nothing the token carries; every other header or algorithm is refused.
 2. iss, aud, sub, jti, iat, nbf, exp, act, idk, pol, tool are required and checked; no leeway.
 3. It grants nothing by itself: the ledger must hold the same approval, unspent.
+4. It runs out with its approval, and ten minutes after it was made at the latest.
 
 Source: gateway.md §2.4; RFC 7515, RFC 7519, RFC 8037.
 """
@@ -23,6 +24,8 @@ from sidecar.gateway import signing
 from sidecar.store.ledger import Signer
 
 TYPE = "agw-approval+jwt"
+LIFETIME_NS = 600_000_000_000
+"""The longest a token is good for, however long its approval is."""
 _CHARS_MAX = 8192
 _SECOND_NS = 1_000_000_000
 
@@ -66,7 +69,7 @@ def mint(approval: Approval, signer: Signer, *, gateway_id: str, now_ns: int) ->
         jti=approval.approval_id,
         iat=now_ns // _SECOND_NS,
         nbf=now_ns // _SECOND_NS,
-        exp=approval.expires_at_ns // _SECOND_NS,
+        exp=min(approval.expires_at_ns, now_ns + LIFETIME_NS) // _SECOND_NS,
         act=approval.action_hash,
         idk=approval.key_hash,
         pol=approval.policy_revision,

@@ -72,6 +72,10 @@ class KeyBook(DataKeys, StoredRedactionKeys, Closing, Protocol):
 class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
     """The ledger for lists, shows and verifiers."""
 
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under."""
+        ...
+
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
         """A request as stored."""
         ...

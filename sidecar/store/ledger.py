@@ -210,8 +210,18 @@ class CallQuery(Struct, frozen=True, kw_only=True):
     after: tuple[int, str] | None = None
 
 
+class Pace(Struct, frozen=True, kw_only=True):
+    """At most ``most`` in any ``window_ns``."""
+
+    most: int
+    window_ns: int
+
+
 class Ballot(Struct, frozen=True, kw_only=True):
-    """A vote to cast; ``voter_name`` tells two keys of one person apart from two people."""
+    """A vote to cast; ``voter_name`` tells two keys of one person apart from two people.
+
+    ``pace``: how many this person may approve in a while; as many as they like where None.
+    """
 
     project: str
     approval_id: str
@@ -221,6 +231,7 @@ class Ballot(Struct, frozen=True, kw_only=True):
     reason: str
     shown_digest: str
     now_ns: int
+    pace: Pace | None = None
 
 
 class StoredSigningKey(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ Rules
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from processors.model.call import Approval, Receipt
@@ -27,6 +28,7 @@ from sidecar.store.ledger import (
     Intent,
     IntentResult,
     OpenedCall,
+    Pace,
     Scope,
     Signer,
     StoredSigningKey,
@@ -258,11 +260,26 @@ class Recovery(Protocol):
         ...
 
 
+class Watching(Protocol):
+    """A watcher's end of news."""
+
+    async def moved(self, seconds: float) -> None:
+        """Returns as soon as there is news since the last return, at the latest after a while."""
+        ...
+
+
 class ApprovalBook(Protocol):
     """Requests for approval and the votes on them."""
 
-    async def ask_approval(self, wanted: Approval) -> Approval:
-        """The request for this action and key: ``wanted`` if there is none yet."""
+    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet.
+
+        Raises AskedTooOften where the requester has asked more than its pace allows.
+        """
+        ...
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under; None before any."""
         ...
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
@@ -285,6 +302,17 @@ class ApprovalBook(Protocol):
 
         Looked at every ``poll_seconds`` where no notification arrives.
         """
+        ...
+
+    def approval_news(self, approval_id: str | None = None) -> AbstractContextManager[Watching]:
+        """Watch one request, or all: told of what any sidecar on this ledger commits.
+
+        What another process does to a file is not told: who watches also looks now and then.
+        """
+        ...
+
+    async def expire_approvals(self, now_ns: int) -> int | None:
+        """Resolve what has run out; when the next one will, None where nothing waits."""
         ...
 
     async def vote(self, ballot: Ballot) -> str | None:

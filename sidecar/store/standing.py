@@ -6,8 +6,16 @@
    its state, then what has changed around it.
 """
 
+import unicodedata
+
 from processors.model.call import Approval
 from sidecar.store.ledger import ApprovalUse, Ballot, IntentResult
+
+_DOTLESS = frozenset({"gmail.com", "googlemail.com"})
+
+
+class AskedTooOften(Exception):
+    """An agent asked for more approvals than people are to be asked for in a while."""
 
 
 class Undone(Exception):
@@ -22,8 +30,13 @@ class Undone(Exception):
         super().__init__()
 
 
-def why_not_counted(approval: Approval | None, ballot: Ballot) -> str | None:
-    """The code of why a vote does not count; None where it does."""
+def why_not_counted(
+    approval: Approval | None, ballot: Ballot, *, revision: str | None, recent: int
+) -> str | None:
+    """The code of why a vote does not count; None where it does.
+
+    ``revision``: the policy's that is active; ``recent``: how many this person approved of late.
+    """
     if approval is None:
         return "no_such_approval"
     if approval.status != "pending":
@@ -32,6 +45,10 @@ def why_not_counted(approval: Approval | None, ballot: Ballot) -> str | None:
         return "approval_expired"
     if approval.shown_digest != ballot.shown_digest:
         return "summary_changed"
+    if revision is not None and approval.policy_revision != revision:
+        return "approval_policy_changed"
+    if ballot.pace and ballot.decision == "approve" and recent >= ballot.pace.most:
+        return "approval_fatigue"
     return None
 
 
@@ -54,4 +71,22 @@ def why_not_spent(
 
 def identity_of(ballot: Ballot) -> str:
     """Whom a vote counts for: a person has one, whatever number of keys."""
-    return ballot.voter_name.strip().casefold() or ballot.voter
+    return person(ballot.voter_name) or ballot.voter
+
+
+def person(name: str) -> str:
+    """Whom a name means; empty where it names nobody.
+
+    Case, width, blanks and what is not seen make no other person, nor does an e-mail address's tag
+    (``ann+x@example.com``) or, where the provider drops them, its dots.
+    """
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    seen = "".join(one for one in plain if unicodedata.category(one) not in ("Cf", "Cc"))
+    words = " ".join(unicodedata.normalize("NFKC", seen).split())
+    local, at, domain = words.rpartition("@")
+    if not at:
+        return words
+    local = local.partition("+")[0]
+    if domain in _DOTLESS:
+        local, domain = local.replace(".", ""), "gmail.com"
+    return f"{local}@{domain}"

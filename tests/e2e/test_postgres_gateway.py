@@ -127,7 +127,8 @@ async def a_call_waiting_in_one_is_approved_in_the_other(made):
 
     (request,) = await until(pending)
     path = f"/v1/approvals/{request['approval_id']}/approve"
-    status, _, _ = await made.control(0, "POST", path, {"reason": "checked"})
+    vote = {"reason": "checked", "shown_digest": request["shown_digest"]}
+    status, _, _ = await made.control(0, "POST", path, vote)
     assert status == 200
     status, body, _ = await waiting
     assert (status, body["order"]) == (201, "18") and made.shop.effects("18") == 1

@@ -51,7 +51,8 @@ from sidecar.store.ledger import (
     OpenedCall,
 )
 from sidecar.store.ports import GatewayLedger
-from sidecar.telemetry import log
+from sidecar.store.standing import AskedTooOften
+from sidecar.telemetry import APPROVALS_REFUSED, log
 
 _LOG = log("gateway")
 _LEASE_GRACE_NS = 30_000_000_000
@@ -249,7 +250,13 @@ class Performer:
             )
         except Unshowable as error:
             return events.IntentRefused(code=error.code)
-        found = await self._ledger.ask_approval(wanted)
+        try:
+            found = await self._ledger.ask_approval(
+                wanted, self._desk.settings.approvals.fatigue.agent
+            )
+        except AskedTooOften:
+            APPROVALS_REFUSED.labels("approval_fatigue").inc()
+            return events.IntentRefused(code="approval_fatigue")
         self._approval_id = found.approval_id
         for pause in _pauses():
             found = approvals.current(found, self._desk.now_ns())

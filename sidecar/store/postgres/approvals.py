@@ -6,9 +6,11 @@
    consumed or its policy or tool has changed since.
 3. A person votes once on a request, whatever number of keys they have.
 4. An approval that came back from a call that was not sent comes back once.
-5. A vote stands as long as its voter's key does: with the key it is revoked, however long ago it
-   was cast. Principals that are no key of this ledger (episodes) cannot be revoked here.
-6. Whoever waits for a request is told when a vote was cast: NOTIFY, delivered with the commit.
+5. A vote stands as long as its voter's key does and may decide: with the key it is revoked or runs
+   out, however long ago it was cast. Who votes without a key of this ledger (a token, an episode)
+   cannot be looked at again here.
+6. What an agent asks and a person approves is counted here, in the transaction that adds to it.
+7. Whoever waits for a request is told when it changes: NOTIFY, delivered with the commit.
 """
 
 from typing import Any
@@ -34,7 +36,9 @@ _STANDING = (
     "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
     " AND decision = 'approve' AND NOT EXISTS (SELECT FROM api_key"
     " WHERE vote.voter LIKE 'key:%' AND key_id = substr(vote.voter, 5)"
-    " AND revoked_at_ns IS NOT NULL))"
+    " AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= {}"
+    " OR coalesce(role, CASE kind WHEN 'approver' THEN 'reviewer' ELSE '' END)"
+    " NOT IN ('owner', 'reviewer'))))"
 )
 
 
@@ -121,13 +125,51 @@ async def is_revoked(connection: Connection, principal: str) -> bool:
     return found
 
 
-async def standing(connection: Connection, approval_id: str) -> int:
-    """How many approve a request whose keys are not revoked."""
+async def standing(connection: Connection, approval_id: str, now_ns: int) -> int:
+    """How many approve a request whose keys still may."""
     count: int | None = await connection.fetchval(
-        f"SELECT {_STANDING} FROM approval WHERE approval_id = $1",  # noqa: S608
-        approval_id,
+        f"SELECT {_STANDING.format('$2')} FROM approval WHERE approval_id = $1",  # noqa: S608
+        *(approval_id, now_ns),
     )
     return count or 0
+
+
+async def asked_since(connection: Connection, wanted: Approval, since_ns: int) -> int:
+    """How many requests the same agent has made since then."""
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM approval"
+        " WHERE project = $1 AND requester = $2 AND requested_at_ns > $3",
+        *(wanted.project, wanted.requester, since_ns),
+    )
+    return count
+
+
+async def approved_since(connection: Connection, ballot: Ballot, since_ns: int) -> int:
+    """How many requests the same person has approved since then, in any project."""
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM vote"
+        " WHERE identity = $1 AND voted_at_ns > $2 AND decision = 'approve'",
+        *(kept(identity_of(ballot)), since_ns),
+    )
+    return count
+
+
+async def run_out(turn: Turn, now_ns: int) -> list[tuple[str, str]]:
+    """Resolve as expired what is not spent in time; each one's id and project."""
+    rows = await turn.connection.fetch(
+        "UPDATE approval SET status = 'expired' WHERE status IN ('pending', 'approved')"
+        " AND expires_at_ns <= $1 RETURNING approval_id, project",
+        now_ns,
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def next_to_run_out(connection: Connection) -> int | None:
+    """When the next request that waits runs out."""
+    found: int | None = await connection.fetchval(
+        "SELECT min(expires_at_ns) FROM approval WHERE status IN ('pending', 'approved')"
+    )
+    return found
 
 
 async def consume(
@@ -139,14 +181,14 @@ async def consume(
         "UPDATE approval SET status = 'consumed', consumed_by = $1"  # noqa: S608
         " WHERE approval_id = $2 AND project = $3 AND requester = $4 AND status = 'approved'"
         " AND expires_at_ns > $5 AND action_hash = $6 AND key_hash = $7 AND policy_revision = $8"
-        f" AND tool_digest = $9 AND {_STANDING} >= approvers_min",
+        f" AND tool_digest = $9 AND {_STANDING.format('$5')} >= approvers_min",
         *(by, use.approval_id, project, requester, now_ns),
         *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
     )
     if _changed(done):
         return None
     found = await find(connection, project, use.approval_id)
-    stands = found and await standing(connection, use.approval_id) >= found[0].approvers_min
+    stands = found and await standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
         found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
     )
@@ -167,7 +209,7 @@ async def take_token(turn: Turn, project: str, approval_id: str, now_ns: int) ->
     done = await turn.connection.execute(
         "UPDATE approval SET token_taken = true WHERE approval_id = $1 AND project = $2"  # noqa: S608
         " AND status = 'approved' AND NOT token_taken AND expires_at_ns > $3"
-        f" AND {_STANDING} >= approvers_min",
+        f" AND {_STANDING.format('$3')} >= approvers_min",
         *(approval_id, project, now_ns),
     )
     return _changed(done)

@@ -13,7 +13,8 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
@@ -28,10 +29,12 @@ from sidecar.store.ledger import (
     Intent,
     IntentResult,
     OpenedCall,
+    Pace,
     Scope,
     Signer,
     StoredSigningKey,
 )
+from sidecar.store.news.process import News, Watch
 from sidecar.store.postgres import approvals, budgets, calls, claims, owner, transactions, vault
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
@@ -51,7 +54,7 @@ from sidecar.store.sealing import (
     seal_summary,
     secret_aad,
 )
-from sidecar.store.standing import Undone
+from sidecar.store.standing import AskedTooOften, Undone
 
 LOOK_SECONDS = 2.0
 """How long a wait for a notification lasts at most: it tells soon, the look tells surely."""
@@ -72,7 +75,8 @@ class PostgresLedger(PostgresLedgerReader):
     ) -> None:
         super().__init__(database, sealers)
         self._writer = Writer(database)
-        self._presence = Presence(database, approvals.CHANNEL)
+        self._news = News()
+        self._presence = Presence(database, approvals.CHANNEL, heard=self._news.tell)
         self._grace_seconds = grace_seconds
         self._look_seconds = look_seconds
         self._own: list[str] = []
@@ -198,12 +202,30 @@ class PostgresLedger(PostgresLedgerReader):
             lambda turn: transactions.record(turn, outcome, arguments, answer)
         )
 
-    async def ask_approval(self, wanted: Approval) -> Approval:
-        """The request for this action and key: ``wanted`` if there is none yet."""
+    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
         await self._warm(wanted.project)
         summary = seal_summary(self._sealers, wanted)
-        row = await self._writer.run(lambda turn: transactions.ask(turn, wanted, summary))
+        row = await self._writer.run(lambda turn: transactions.ask(turn, wanted, summary, pace))
+        if row is None:
+            raise AskedTooOften
         return open_approval(row, self._sealers)
+
+    @contextmanager
+    def approval_news(self, approval_id: str | None = None) -> Iterator[Watch]:
+        """Watch one request, or all, whichever sidecar changes it."""
+        if not self._presence.listening:
+            self._database.wait(self._listen(), WRITE_SECONDS)
+        with self._news.watch(approval_id) as watching:
+            yield watching
+
+    async def expire_approvals(self, now_ns: int) -> int | None:
+        """Resolve what has run out; when the next one will, None where nothing waits."""
+        due = await self._database.run(approvals.next_to_run_out)
+        if due is None or due > now_ns:
+            return due
+        await self._writer.run(lambda turn: transactions.expire(turn, now_ns))
+        return await self._database.run(approvals.next_to_run_out)
 
     async def approval_after(
         self, seen: Approval, *, poll_seconds: float, seconds: float
@@ -255,6 +277,9 @@ class PostgresLedger(PostgresLedgerReader):
             except TimeoutError:
                 pass  # looked at below, as after a notification
             return await self._database.read_here(look)
+
+    async def _listen(self) -> None:
+        self._presence.start()
 
     async def _let_go(self) -> None:
         await self._presence.close()

@@ -12,7 +12,7 @@ from typing import TypeVar
 from processors.model.call import Approval, Receipt
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
-from sidecar.store.postgres import approvals, calls, chain, vault
+from sidecar.store.postgres import approvals, calls, chain, claims, vault
 from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
 from sidecar.store.postgres.text import storable
 from sidecar.store.sealing import open_approval, open_fact
@@ -71,6 +71,11 @@ class PostgresLedgerReader:
             lambda connection: approvals.list_newest(connection, project, limit, after)
         )
         return [open_approval(row, self._sealers) for row in rows]
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under; None before any."""
+        found = self._read(lambda c: vault.get_state(c, claims.POLICY_REVISION))
+        return None if found is None else found.decode()
 
     def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
         """Audit entries that follow ``seq``, in order."""

@@ -12,7 +12,7 @@
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
@@ -27,9 +27,19 @@ T = TypeVar("T")
 
 
 class Presence:
-    """Holds names (advisory locks) and listens to one channel, for as long as it is open."""
+    """Holds names (advisory locks) and listens to one channel, for as long as it is open.
 
-    def __init__(self, database: Database, channel: str) -> None:
+    ``heard`` is told each payload, and None where some may have been missed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        channel: str,
+        *,
+        heard: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        self._heard = heard
         self._database = database
         self._channel = channel
         self._connection: Connection | None = None
@@ -112,6 +122,7 @@ class Presence:
                 for events in self._waiting.values():
                     for event in events:
                         event.set()
+                self._heard(None)
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _stay(self) -> None:
@@ -121,6 +132,7 @@ class Presence:
         try:
             await connection.add_listener(self._channel, self._notified)
             self._connection = connection
+            self._heard(None)
             while not lost.is_set():
                 for name in self._wanted - self._held:
                     await self._take(connection, name)
@@ -167,6 +179,7 @@ class Presence:
     def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         for event in self._waiting.get(str(payload), ()):
             event.set()
+        self._heard(str(payload))
 
 
 async def holders(connection: Connection, schema: str, names: list[str]) -> set[str]:

@@ -24,6 +24,7 @@ from sidecar.store.ledger import (
     IntentResult,
     NotCommitted,
     Occupied,
+    Pace,
 )
 from sidecar.store.postgres import approvals, budgets, calls, claims, vault
 from sidecar.store.postgres.chain import Turn
@@ -79,11 +80,18 @@ async def record(
     return True
 
 
-async def ask(turn: Turn, wanted: Approval, summary: bytes) -> ApprovalRow:
-    """The request for this action and key: ``wanted`` if there is none yet."""
+async def ask(
+    turn: Turn, wanted: Approval, summary: bytes, pace: Pace | None = None
+) -> ApprovalRow | None:
+    """The request for this action and key: ``wanted`` if there is none yet, None where who asks
+    asks too often."""
     found = await approvals.find_asked(turn.connection, wanted)
     if found is not None:
         return found
+    if pace is not None:
+        since_ns = wanted.requested_at_ns - pace.window_ns
+        if await approvals.asked_since(turn.connection, wanted, since_ns) >= pace.most:
+            return None
     await approvals.insert(turn, wanted, summary)
     body = {
         "action_hash": wanted.action_hash,
@@ -94,13 +102,20 @@ async def ask(turn: Turn, wanted: Approval, summary: bytes) -> ApprovalRow:
         "tool": wanted.tool,
     }
     await _append(turn, "approval_requested", wanted.project, wanted.requested_at_ns, body)
+    await approvals.tell(turn, wanted.approval_id)
     return wanted, summary
 
 
 async def vote(turn: Turn, ballot: Ballot) -> str | None:
     """Count a vote: None, or the code of why it does not count."""
     row = await approvals.find(turn.connection, ballot.project, ballot.approval_id)
-    code = why_not_counted(row[0] if row else None, ballot)
+    revision = await vault.get_state(turn.connection, claims.POLICY_REVISION)
+    code = why_not_counted(
+        row[0] if row else None,
+        ballot,
+        revision=None if revision is None else revision.decode(),
+        recent=await _approved_of_late(turn, ballot),
+    )
     if code is None and await approvals.is_revoked(turn.connection, ballot.voter):
         code = "approver_not_eligible"
     if code == "approval_expired":
@@ -120,9 +135,27 @@ async def vote(turn: Turn, ballot: Ballot) -> str | None:
     await approvals.tell(turn, ballot.approval_id)
     if ballot.decision == "deny":
         await _resolve(turn, ballot, "denied")
-    elif await approvals.standing(turn.connection, ballot.approval_id) >= row[0].approvers_min:
+    elif (
+        await approvals.standing(turn.connection, ballot.approval_id, ballot.now_ns)
+        >= row[0].approvers_min
+    ):
         await _resolve(turn, ballot, "approved")
     return None
+
+
+async def expire(turn: Turn, now_ns: int) -> None:
+    """Resolve what has run out."""
+    for approval_id, project in await approvals.run_out(turn, now_ns):
+        body = {"approval_id": approval_id, "status": "expired"}
+        await _append(turn, "approval_resolved", project, now_ns, body)
+        await approvals.tell(turn, approval_id)
+
+
+async def _approved_of_late(turn: Turn, ballot: Ballot) -> int:
+    if ballot.pace is None:
+        return 0
+    since_ns = ballot.now_ns - ballot.pace.window_ns
+    return await approvals.approved_since(turn.connection, ballot, since_ns)
 
 
 async def _taken_over(turn: Turn, intent: Intent) -> Fence | None:
@@ -147,6 +180,7 @@ async def _consume(turn: Turn, intent: Intent) -> None:
     )
     if code is not None:
         raise Undone(NotCommitted(code=code))
+    await approvals.tell(turn, intent.approval.approval_id)
 
 
 async def _reserve(turn: Turn, intent: Intent) -> None:
@@ -185,6 +219,7 @@ async def _restore(turn: Turn, call_id: str, project: str, at_ns: int) -> None:
     if restored is not None:
         body = {"approval_id": restored, "call_id": call_id}
         await _append(turn, "approval_restored", project, at_ns, body)
+        await approvals.tell(turn, restored)
 
 
 async def _resolve(turn: Turn, ballot: Ballot, status: str) -> None:

@@ -6,8 +6,10 @@
    consumed or its policy or tool has changed since.
 3. A person votes once on a request, whatever number of keys they have.
 4. An approval that came back from a call that was not sent comes back once.
-5. A vote stands as long as its voter's key does: with the key it is revoked, however long ago it
-   was cast. Principals that are no key of this ledger (episodes) cannot be revoked here.
+5. A vote stands as long as its voter's key does and may decide: with the key it is revoked or runs
+   out, however long ago it was cast. Who votes without a key of this ledger (a token, an episode)
+   cannot be looked at again here.
+6. What an agent asks and a person approves is counted here, in the transaction that adds to it.
 """
 
 import sqlite3
@@ -28,7 +30,9 @@ _KEY = "key:"
 _STANDING = (
     "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
     " AND decision = 'approve' AND NOT EXISTS (SELECT 1 FROM api_key"
-    " WHERE revoked_at_ns IS NOT NULL AND 'key:' || key_id = vote.voter))"
+    " WHERE 'key:' || key_id = vote.voter AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= {}"
+    " OR coalesce(role, CASE kind WHEN 'approver' THEN 'reviewer' ELSE '' END)"
+    " NOT IN ('owner', 'reviewer'))))"
 )
 
 
@@ -117,13 +121,48 @@ def is_revoked(connection: sqlite3.Connection, principal: str) -> bool:
     return row is not None
 
 
-def standing(connection: sqlite3.Connection, approval_id: str) -> int:
-    """How many approve a request whose keys are not revoked."""
+def standing(connection: sqlite3.Connection, approval_id: str, now_ns: int) -> int:
+    """How many approve a request whose keys still may."""
     row = connection.execute(
-        f"SELECT {_STANDING} FROM approval WHERE approval_id = ?",  # noqa: S608
-        (approval_id,),
+        f"SELECT {_STANDING.format('?')} FROM approval WHERE approval_id = ?",  # noqa: S608
+        (now_ns, approval_id),
     ).fetchone()
     return int(row[0]) if row else 0
+
+
+def asked_since(connection: sqlite3.Connection, wanted: Approval, since_ns: int) -> int:
+    """How many requests the same agent has made since then."""
+    (count,) = connection.execute(
+        "SELECT count(*) FROM approval WHERE project = ? AND requester = ? AND requested_at_ns > ?",
+        (wanted.project, wanted.requester, since_ns),
+    ).fetchone()
+    return int(count)
+
+
+def approved_since(connection: sqlite3.Connection, ballot: Ballot, since_ns: int) -> int:
+    """How many requests the same person has approved since then, in any project."""
+    (count,) = connection.execute(
+        "SELECT count(*) FROM vote WHERE identity = ? AND voted_at_ns > ? AND decision = 'approve'",
+        (identity_of(ballot), since_ns),
+    ).fetchone()
+    return int(count)
+
+
+def run_out(connection: sqlite3.Connection, now_ns: int) -> list[tuple[str, str]]:
+    """Resolve as expired what is not spent in time; each one's id and project."""
+    return connection.execute(
+        "UPDATE approval SET status = 'expired' WHERE status IN ('pending', 'approved')"
+        " AND expires_at_ns <= ? RETURNING approval_id, project",
+        (now_ns,),
+    ).fetchall()
+
+
+def next_to_run_out(connection: sqlite3.Connection) -> int | None:
+    """When the next request that waits runs out."""
+    (found,) = connection.execute(
+        "SELECT min(expires_at_ns) FROM approval WHERE status IN ('pending', 'approved')"
+    ).fetchone()
+    return None if found is None else int(found)
 
 
 def consume(
@@ -140,16 +179,16 @@ def consume(
         "UPDATE approval SET status = 'consumed', consumed_by = ?"  # noqa: S608
         " WHERE approval_id = ? AND project = ? AND requester = ? AND status = 'approved'"
         " AND expires_at_ns > ? AND action_hash = ? AND key_hash = ? AND policy_revision = ?"
-        f" AND tool_digest = ? AND {_STANDING} >= approvers_min",
+        f" AND tool_digest = ? AND {_STANDING.format('?')} >= approvers_min",
         (
             *(by, use.approval_id, project, requester, now_ns),
-            *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
+            *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest, now_ns),
         ),
     )
     if cursor.rowcount > 0:
         return None
     found = find(connection, project, use.approval_id)
-    stands = found and standing(connection, use.approval_id) >= found[0].approvers_min
+    stands = found and standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
         found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
     )
@@ -170,8 +209,8 @@ def take_token(connection: sqlite3.Connection, project: str, approval_id: str, n
     cursor = connection.execute(
         "UPDATE approval SET token_taken = 1 WHERE approval_id = ? AND project = ?"  # noqa: S608
         " AND status = 'approved' AND token_taken = 0 AND expires_at_ns > ?"
-        f" AND {_STANDING} >= approvers_min",
-        (approval_id, project, now_ns),
+        f" AND {_STANDING.format('?')} >= approvers_min",
+        (approval_id, project, now_ns, now_ns),
     )
     return cursor.rowcount > 0
 

@@ -11,6 +11,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,10 +27,12 @@ from sidecar.store.ledger import (
     Intent,
     IntentResult,
     OpenedCall,
+    Pace,
     Scope,
     Signer,
     StoredSigningKey,
 )
+from sidecar.store.news.process import News, Watch
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     open_approval,
@@ -51,9 +54,12 @@ from sidecar.store.sqlite.owner import Owners
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 from sidecar.store.sqlite.transactions import Transactions
 from sidecar.store.sqlite.writer import Writer
-from sidecar.store.standing import Undone
+from sidecar.store.standing import AskedTooOften, Undone
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 2.0
+"""How often who waits looks for what another process may have committed to the file."""
 
 
 class SqliteLedger(SqliteLedgerReader):
@@ -73,6 +79,7 @@ class SqliteLedger(SqliteLedgerReader):
         self.where = str(path)
         self._owners = Owners(path)
         self._warmed: set[str] = set()
+        self._news = News()
         self.ephemeral = is_ephemeral(path)
         if self._memory:
             self._sealers = sealers  # the one connection there is serves reads too
@@ -163,9 +170,12 @@ class SqliteLedger(SqliteLedgerReader):
         await self._warm(intent.call.project)
         arguments = seal_arguments(self._sealers, intent.call)
         try:
-            return await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
+            done = await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
         except Undone as undone:
             return undone.result
+        if intent.approval is not None:
+            self._news.tell(intent.approval.approval_id)
+        return done
 
     async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
         """Durably sent from here on; False when the claim is another's."""
@@ -177,25 +187,58 @@ class SqliteLedger(SqliteLedgerReader):
         await self._warm(outcome.call.project)
         arguments = seal_arguments(self._sealers, outcome.call)
         answer = seal_answer(self._sealers, outcome)
-        return await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
+        done = await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
+        if outcome.end is not None and outcome.end.restore_approval:
+            self._news.tell(None)
+        return done
 
-    async def ask_approval(self, wanted: Approval) -> Approval:
-        """The request for this action and key: ``wanted`` if there is none yet."""
+    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
         await self._warm(wanted.project)
         summary = seal_summary(self._sealers, wanted)
-        row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary))
+        row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary, pace))
+        if row is None:
+            raise AskedTooOften
+        if row[0].approval_id == wanted.approval_id:
+            self._news.tell(wanted.approval_id)
         return open_approval(row, self._sealers)
 
     async def approval_after(
-        self, seen: Approval, *, poll_seconds: float, seconds: float
+        self,
+        seen: Approval,
+        *,
+        poll_seconds: float,  # noqa: ARG002 - this process's own news always arrives
+        seconds: float,
     ) -> Approval:
-        """The request as it is after ``poll_seconds``, or ``seconds`` where those are fewer."""
-        await asyncio.sleep(min(poll_seconds, seconds))
+        """The request once it is no longer as seen, or as it is after a while, at most ``seconds``.
+
+        What another process commits to the file is not told, and looked for.
+        """
+        with self._news.watch(seen.approval_id) as watching:
+            found = self.find_approval(seen.approval_id, seen.project) or seen
+            if (found.status, found.votes) != (seen.status, seen.votes):
+                return found
+            await watching.moved(min(LOOK_SECONDS, seconds))
         return self.find_approval(seen.approval_id, seen.project) or seen
+
+    def approval_news(self, approval_id: str | None = None) -> AbstractContextManager[Watch]:
+        """Watch one request, or all; what another process commits to the file is not told."""
+        return self._news.watch(approval_id)
+
+    async def expire_approvals(self, now_ns: int) -> int | None:
+        """Resolve what has run out; when the next one will, None where nothing waits."""
+        due = self._read(approvals.next_to_run_out)
+        if due is None or due > now_ns:
+            return due
+        for approval_id in await self._writer.run(lambda c: self._jobs.expire(c, now_ns)):
+            self._news.tell(approval_id)
+        return self._read(approvals.next_to_run_out)
 
     async def vote(self, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""
-        return await self._writer.run(lambda c: self._jobs.vote(c, ballot))
+        code = await self._writer.run(lambda c: self._jobs.vote(c, ballot))
+        self._news.tell(ballot.approval_id)
+        return code
 
     async def take_token(self, project: str, approval_id: str, now_ns: int) -> bool:
         """True once for an approved request: its token may be told now."""

@@ -20,6 +20,7 @@ from sidecar.store.sealing import open_approval, open_fact
 from sidecar.store.sqlite import approvals, calls, chain, vault
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.sqlite.presence import Presence
+from sidecar.store.sqlite.vault import POLICY_REVISION
 
 T = TypeVar("T")
 Read = Callable[[Callable[[sqlite3.Connection], T]], T]
@@ -95,6 +96,11 @@ class SqliteLedgerReader:
             lambda connection: approvals.list_newest(connection, project, limit, after)
         )
         return [open_approval(row, self._sealers) for row in rows]
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under; None before any."""
+        found = self._read(lambda c: vault.get_state(c, POLICY_REVISION))
+        return None if found is None else found.decode()
 
     def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
         """Audit entries that follow ``seq``, in order."""

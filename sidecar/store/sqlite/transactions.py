@@ -24,13 +24,13 @@ from sidecar.store.ledger import (
     NotCommitted,
     Occupied,
     OpenedCall,
+    Pace,
 )
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
+from sidecar.store.sqlite.vault import POLICY_REVISION
 from sidecar.store.standing import Undone, why_not_counted
-
-POLICY_REVISION = "policy_revision"
 
 
 class Transactions:
@@ -86,11 +86,22 @@ class Transactions:
         self._append_receipt(connection, outcome.call, outcome.receipt, arguments, outcome.now_ns)
         return True
 
-    def ask(self, connection: sqlite3.Connection, wanted: Approval, summary: bytes) -> ApprovalRow:
-        """The request for this action and key: ``wanted`` if there is none yet."""
+    def ask(
+        self,
+        connection: sqlite3.Connection,
+        wanted: Approval,
+        summary: bytes,
+        pace: Pace | None = None,
+    ) -> ApprovalRow | None:
+        """The request for this action and key: ``wanted`` if there is none yet, None where its
+        requester asks too often."""
         found = approvals.find_asked(connection, wanted)
         if found is not None:
             return found
+        if pace is not None:
+            since_ns = wanted.requested_at_ns - pace.window_ns
+            if approvals.asked_since(connection, wanted, since_ns) >= pace.most:
+                return None
         approvals.insert(connection, wanted, summary)
         body = {
             "action_hash": wanted.action_hash,
@@ -107,7 +118,14 @@ class Transactions:
     def vote(self, connection: sqlite3.Connection, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count."""
         row = approvals.find(connection, ballot.project, ballot.approval_id)
-        code = why_not_counted(row[0] if row else None, ballot)
+        revision = vault.get_state(connection, POLICY_REVISION)
+        since_ns = ballot.now_ns - (ballot.pace.window_ns if ballot.pace else 0)
+        code = why_not_counted(
+            row[0] if row else None,
+            ballot,
+            revision=None if revision is None else revision.decode(),
+            recent=approvals.approved_since(connection, ballot, since_ns) if ballot.pace else 0,
+        )
         if code is None and approvals.is_revoked(connection, ballot.voter):
             code = "approver_not_eligible"
         if code == "approval_expired":
@@ -126,9 +144,20 @@ class Transactions:
         self._append(connection, "approval_vote", ballot.project, ballot.now_ns, body)
         if ballot.decision == "deny":
             self._resolve(connection, ballot, "denied")
-        elif approvals.standing(connection, ballot.approval_id) >= row[0].approvers_min:
+        elif (
+            approvals.standing(connection, ballot.approval_id, ballot.now_ns)
+            >= row[0].approvers_min
+        ):
             self._resolve(connection, ballot, "approved")
         return None
+
+    def expire(self, connection: sqlite3.Connection, now_ns: int) -> list[str]:
+        """Resolve what has run out; which requests those were."""
+        found = approvals.run_out(connection, now_ns)
+        for approval_id, project in found:
+            body = {"approval_id": approval_id, "status": "expired"}
+            self._append(connection, "approval_resolved", project, now_ns, body)
+        return [approval_id for approval_id, _ in found]
 
     def _consume(self, connection: sqlite3.Connection, intent: Intent) -> None:
         if intent.approval is None:

@@ -76,6 +76,9 @@ def test_an_approver_decides_over_grpc_and_the_agent_gets_its_token(tmp_path):
         vote = approval_pb2.VoteRequest(approval_id=approval_id, reason="order checked")
         told = await refused(stubs.approvals.Approve(vote, **by(each.reader)))
         assert (told[0], told[2]) == ("PERMISSION_DENIED", "forbidden")
+        told = await refused(stubs.approvals.Approve(vote, **by(each.approver)))
+        assert (told[0], told[2]) == ("INVALID_ARGUMENT", "shown_digest_required")
+        vote.shown_digest = listed.approvals[0].shown_digest
         decided = await stubs.approvals.Approve(vote, **by(each.approver))
         assert (decided.status, decided.votes[0].reason) == ("approved", "order checked")
         token = (await each.ask("GET", f"/v1/approvals/{approval_id}")).json["token"]
