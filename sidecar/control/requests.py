@@ -156,8 +156,16 @@ class WatchApprovalsRequest(Request, frozen=True, kw_only=True):
     status: ApprovalStatus | None = None
 
 
-class VoteRequest(Request, frozen=True, kw_only=True):
-    """A vote. ``shown_digest`` says which summary the approver saw; who approves has to say it."""
+class ApproveRequest(Request, frozen=True, kw_only=True):
+    """A vote for a request. ``shown_digest`` says which summary the approver saw."""
+
+    approval_id: Id
+    reason: Reason
+    shown_digest: Filter
+
+
+class DenyRequest(Request, frozen=True, kw_only=True):
+    """A vote against a request. ``shown_digest`` says which summary the approver saw, if any."""
 
     approval_id: Id
     reason: Reason

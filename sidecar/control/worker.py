@@ -32,7 +32,7 @@ from sidecar.control.changes import CHANGES, Bench
 from sidecar.control.operations import Operation
 from sidecar.control.reads import READS, Asked, Views
 from sidecar.control.requests import LIST_MAX, ListApprovalsRequest
-from sidecar.gateway.approval import Ground, why_invalid, why_not_eligible
+from sidecar.gateway.approval import why_invalid, why_not_eligible
 from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
@@ -214,8 +214,8 @@ class Desk:
             asked.of,
         )
         code = why_not_eligible(found, voter, self._rules)
-        if code is None and operation.name == "approve":
-            code = self._why_not_approved(found, of.shown_digest)
+        if code is None and operation.name == "approve" and found.status == "invalidated":
+            code = why_invalid(found, await self._run(lambda: reads.ground(self._views)))
         if code is None:
             code = await self._book.vote(
                 Ballot(
@@ -234,12 +234,6 @@ class Desk:
             APPROVALS_REFUSED.labels(code if code in _CODES else "not_pending").inc()
             raise _not_counted(code)
         return await self._run(lambda: find(self._views, asked))
-
-    def _why_not_approved(self, found: Approval, shown_digest: str | None) -> str | None:
-        if shown_digest is None:
-            return "shown_digest_required"
-        tools = {each.name: each.tool_digest for each in self._views.house.tools}
-        return why_invalid(found, Ground(policy_revision=None, tool_digests=tools))
 
     async def _verify(self) -> documents.AuditVerification:
         if self._verifying.locked():
@@ -345,7 +339,6 @@ _CODES = {
     "self_approval": (403, "who asked, or owns the asking agent, does not decide"),
     "vote_repeated": (409, "you have voted on this request already"),
     "summary_changed": (409, "the summary you saw is not the request's; look again"),
-    "shown_digest_required": (400, "say what you were shown: send the request's shown_digest"),
     "approval_policy_changed": (409, "policy has changed since this was asked; it is void"),
     "approval_tool_changed": (409, "the tool has changed since this was asked; it is void"),
     "approval_fatigue": (

@@ -45,11 +45,11 @@ def why_not_counted(
         return "approval_expired"
     if approval.shown_digest != ballot.shown_digest:
         return "summary_changed"
+    if ballot.decision == "deny":
+        return None  # whatever has changed, a denial is safe
     if revision is not None and approval.policy_revision != revision:
         return "approval_policy_changed"
-    if ballot.pace and ballot.decision == "approve" and recent >= ballot.pace.most:
-        return "approval_fatigue"
-    return None
+    return "approval_fatigue" if ballot.pace and recent >= ballot.pace.most else None
 
 
 def why_not_spent(

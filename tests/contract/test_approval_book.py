@@ -121,13 +121,15 @@ def test_what_runs_out_is_denied_by_time_in_the_chain_and_nothing_else_is(store)
 
 
 @pytest.mark.requirement("APR-01")
-def test_a_request_of_another_policy_is_voted_on_by_nobody(store):
+def test_a_request_of_another_policy_is_approved_by_nobody(store):
     async def scenario(opened):
         assert opened.active_policy() == REVISION
         await opened.ask_approval(asked())
         await opened.activate_policy("next", NOW)
         assert opened.active_policy() == "next"
         assert await opened.vote(ballot()) == "approval_policy_changed"
+        assert await opened.vote(ballot("deny", voter="w")) is None, "a denial is safe"
+        assert opened.find_approval("ap").status == "denied"
         again = await opened.ask_approval(asked("b", policy_revision="next"))
         assert again.approval_id == "b", "the call asks anew under the new policy"
         assert await opened.vote(ballot(approval_id="b")) is None

@@ -105,22 +105,31 @@ def _read(what, wire, target, by):
     return Operation, f"{wire} {what}", by, act, what in (*LISTS, "trace", "steps")
 
 
+async def _shown(world, project, approval_id):
+    """The digest of what an approver of the project is shown."""
+    path, key = f"/v1/approvals/{approval_id}", world.good["approver", project]
+    return (await world.http("control.listen", "GET", path, key)).body["shown_digest"]
+
+
 def _write(what, wire, target):
     bodies = {"approve": {"reason": "checked"}, "deny": {"reason": "no"}, "revoke": {},
               "rotate": {"overlap_seconds": 0}, "create": {"role": "agent"}}  # fmt: skip
 
     async def act(world, project, key, named):
+        body = bodies[what]
+        if what == "approve":
+            body = body | {"shown_digest": await _shown(world, project, target)}
         if wire == "http":
             place = {"approve": f"/v1/approvals/{target}/approve", "create": "/v1/keys",
                      "deny": f"/v1/approvals/{target}/deny"}  # fmt: skip
             path = place.get(what, f"/v1/keys/{target}/{what}")
             path += f"?project={project}" if named else ""
-            answer = await world.http("control.listen", "POST", path, key, json_=bodies[what])
+            answer = await world.http("control.listen", "POST", path, key, json_=body)
         else:
             method, asks, gives, field = {
-                "approve": ("ApprovalService/Approve", approval_pb2.VoteRequest,
+                "approve": ("ApprovalService/Approve", approval_pb2.ApproveRequest,
                             approval_pb2.Approval, "approval_id"),
-                "deny": ("ApprovalService/Deny", approval_pb2.VoteRequest,
+                "deny": ("ApprovalService/Deny", approval_pb2.DenyRequest,
                          approval_pb2.Approval, "approval_id"),
                 "revoke": ("KeyService/RevokeKey", key_pb2.KeyRequest, key_pb2.KeyDocument,
                            "key_id"),
@@ -129,7 +138,7 @@ def _write(what, wire, target):
                 "create": ("KeyService/CreateKey", key_pb2.CreateKeyRequest, key_pb2.CreatedKey,
                            None),
             }[what]  # fmt: skip
-            given = bodies[what] | ({field: target} if field else {})
+            given = body | ({field: target} if field else {})
             given |= {"project": project} if named else {}
             answer = await world.rpc(
                 "control.grpc", f"/sidecar.v1.{method}", asks(**given), key, gives

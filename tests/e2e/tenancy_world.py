@@ -28,6 +28,7 @@ CONFIG = """\
 seal: {{key_file: seal-key}}
 store: {{url: "sqlite:///data"}}
 projects: [{{name: a}}, {{name: b}}, {{name: c}}]
+approvals: {{fatigue: {{approvals_max: 1000000, requests_max: 1000000}}}}
 organisations: [{{name: ab, projects: [a, b]}}]
 receive: {{grpc: "127.0.0.1:0", http: "127.0.0.1:0"}}
 assemble: {{idle: 500ms}}

@@ -113,7 +113,7 @@ class Callers:
         shown = (certificate, bearer)
         over_grpc = (grpc_certificate or certificate, bearer)
         data = spans(trace_id("a", 1), "work", 1)
-        vote = approval_pb2.VoteRequest(approval_id="none", reason="x").SerializeToString()
+        vote = approval_pb2.DenyRequest(approval_id="none", reason="x").SerializeToString()
         return {
             "telemetry": (
                 await self.http("receive.http", "POST", "/v1/traces", *shown, data=data,
@@ -127,9 +127,9 @@ class Callers:
                                 *over_grpc),
             ),
             "decide": (
-                await self.http("control.listen", "POST", "/v1/approvals/none/approve", *shown,
+                await self.http("control.listen", "POST", "/v1/approvals/none/deny", *shown,
                                 json={"reason": "x"}),
-                await self.grpc("control.grpc", "/sidecar.v1.ApprovalService/Approve", vote,
+                await self.grpc("control.grpc", "/sidecar.v1.ApprovalService/Deny", vote,
                                 *over_grpc),
             ),
         }  # fmt: skip

@@ -104,7 +104,19 @@ class WatchApprovalsRequest(_message.Message):
     status: str
     def __init__(self, project: _Optional[str] = ..., status: _Optional[str] = ...) -> None: ...
 
-class VoteRequest(_message.Message):
+class ApproveRequest(_message.Message):
+    __slots__ = ("project", "approval_id", "reason", "shown_digest")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    approval_id: str
+    reason: str
+    shown_digest: str
+    def __init__(self, project: _Optional[str] = ..., approval_id: _Optional[str] = ..., reason: _Optional[str] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class DenyRequest(_message.Message):
     __slots__ = ("project", "approval_id", "reason", "shown_digest")
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -52,12 +52,12 @@ class ApprovalServiceStub:
                 _registered_method=True)
         self.Approve = channel.unary_unary(
                 '/sidecar.v1.ApprovalService/Approve',
-                request_serializer=sidecar_dot_v1_dot_approval__pb2.VoteRequest.SerializeToString,
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.ApproveRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
                 _registered_method=True)
         self.Deny = channel.unary_unary(
                 '/sidecar.v1.ApprovalService/Deny',
-                request_serializer=sidecar_dot_v1_dot_approval__pb2.VoteRequest.SerializeToString,
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.DenyRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
                 _registered_method=True)
 
@@ -121,12 +121,12 @@ def add_ApprovalServiceServicer_to_server(servicer, server):
             ),
             'Approve': grpc.unary_unary_rpc_method_handler(
                     servicer.Approve,
-                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.VoteRequest.FromString,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.ApproveRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_approval__pb2.Approval.SerializeToString,
             ),
             'Deny': grpc.unary_unary_rpc_method_handler(
                     servicer.Deny,
-                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.VoteRequest.FromString,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.DenyRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_approval__pb2.Approval.SerializeToString,
             ),
     }
@@ -237,7 +237,7 @@ class ApprovalService:
             request,
             target,
             '/sidecar.v1.ApprovalService/Approve',
-            sidecar_dot_v1_dot_approval__pb2.VoteRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.ApproveRequest.SerializeToString,
             sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
             options,
             channel_credentials,
@@ -264,7 +264,7 @@ class ApprovalService:
             request,
             target,
             '/sidecar.v1.ApprovalService/Deny',
-            sidecar_dot_v1_dot_approval__pb2.VoteRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.DenyRequest.SerializeToString,
             sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
             options,
             channel_credentials,

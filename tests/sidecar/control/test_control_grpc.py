@@ -73,18 +73,19 @@ def test_an_approver_decides_over_grpc_and_the_agent_gets_its_token(tmp_path):
             approval_pb2.ListApprovalsRequest(status="pending"), **by(each.reader)
         )
         assert [one.approval_id for one in listed.approvals] == [approval_id]
-        vote = approval_pb2.VoteRequest(approval_id=approval_id, reason="order checked")
+        vote = approval_pb2.ApproveRequest(approval_id=approval_id, reason="order checked")
+        told = await refused(stubs.approvals.Approve(vote, **by(each.approver)))
+        assert told[:2] == ("INVALID_ARGUMENT", "shown_digest is missing")
+        vote.shown_digest = listed.approvals[0].shown_digest
         told = await refused(stubs.approvals.Approve(vote, **by(each.reader)))
         assert (told[0], told[2]) == ("PERMISSION_DENIED", "forbidden")
-        told = await refused(stubs.approvals.Approve(vote, **by(each.approver)))
-        assert (told[0], told[2]) == ("INVALID_ARGUMENT", "shown_digest_required")
-        vote.shown_digest = listed.approvals[0].shown_digest
         decided = await stubs.approvals.Approve(vote, **by(each.approver))
         assert (decided.status, decided.votes[0].reason) == ("approved", "order checked")
         token = (await each.ask("GET", f"/v1/approvals/{approval_id}")).json["token"]
         done = await each.refund("17", key="a", amount=500, Approval_Token=token)
         assert done.status == 201
-        told = await refused(stubs.approvals.Deny(vote, **by(each.approver)))
+        against = approval_pb2.DenyRequest(approval_id=approval_id, reason="too late")
+        told = await refused(stubs.approvals.Deny(against, **by(each.approver)))
         assert (told[0], told[2]) == ("FAILED_PRECONDITION", "approval_consumed")
 
     run(tmp_path, scenario)
@@ -172,7 +173,7 @@ def test_a_watch_tells_requests_as_they_come_and_as_they_change(tmp_path):
         assert await told() == (first, "pending")
         second = await pending(each, key="b")
         assert await told() == (second, "pending")
-        vote = approval_pb2.VoteRequest(approval_id=first, reason="no")
+        vote = approval_pb2.DenyRequest(approval_id=first, reason="no")
         await stubs.approvals.Deny(vote, **by(each.approver))
         assert await told() == (first, "denied")
         watch.cancel()
@@ -232,13 +233,13 @@ def test_what_is_asked_wrongly_is_an_invalid_argument_and_repeats_nothing(tmp_pa
             assert (told[0], told[2]) == ("INVALID_ARGUMENT", "argument_malformed"), request
             assert "secret" not in told[1]
         told = await refused(
-            stubs.approvals.Approve(approval_pb2.VoteRequest(approval_id="x"), **by(each.approver))
+            stubs.approvals.Deny(approval_pb2.DenyRequest(approval_id="x"), **by(each.approver))
         )
         assert told[:2] == ("INVALID_ARGUMENT", "reason is missing")
         raw = each.channel.unary_unary("/sidecar.v1.TraceService/GetTrace")
         told = await refused(raw(b"\xff\xff", **by(each.reader)))
         assert (told[0], told[2]) == ("INVALID_ARGUMENT", "message_unreadable")
-        large = approval_pb2.VoteRequest(approval_id="x", reason="x" * 70_000)
+        large = approval_pb2.ApproveRequest(approval_id="x", reason="x" * 70_000)
         told = await refused(stubs.approvals.Approve(large, **by(each.approver)))
         assert told[0] == "RESOURCE_EXHAUSTED"
         told = await refused(

@@ -72,7 +72,8 @@ def test_the_same_person_does_not_approve_their_agents_call(tmp_path):
     async def scenario(each):
         same = each.credential("approver", name="Refund-Agent")
         path = f"/v1/approvals/{await pending(each)}/approve"
-        told = await each.http_ask("POST", path, by=same, json={"reason": "x"})
+        vote = {"reason": "x", "shown_digest": "sha256:1"}
+        told = await each.http_ask("POST", path, by=same, json=vote)
         assert (told.status, told.code) == (403, "self_approval")
 
     run(tmp_path, scenario)
@@ -80,6 +81,7 @@ def test_the_same_person_does_not_approve_their_agents_call(tmp_path):
 
 BAD_VOTES = (
     ({}, "reason is missing"),
+    ({"reason": "x"}, "shown_digest is missing"),
     ({"reason": "  "}, "reason is not"),
     ({"reason": "x" * 1001}, "reason is not"),
     ({"reason": 5}, "reason is not"),

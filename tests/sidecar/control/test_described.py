@@ -133,10 +133,9 @@ def test_a_whole_number_is_one_however_it_is_written():
 
 
 def test_what_fits_is_the_same_record_by_either_wire():
-    by_web = from_http(
-        BY_NAME["approve"], {"approval_id": "a"}, [("project", "p")], {"reason": "ok"}
-    )
-    values = {"approval_id": "a", "project": "p", "reason": "ok"}
+    vote = {"reason": "ok", "shown_digest": "sha256:1"}
+    by_web = from_http(BY_NAME["approve"], {"approval_id": "a"}, [("project", "p")], vote)
+    values = {"approval_id": "a", "project": "p", **vote}
     assert by_web == from_message(BY_NAME["approve"], values)
     by_web = from_http(BY_NAME["list_traces"], {}, [("limit", "7"), ("since_ns", "0")])
     assert by_web == from_message(BY_NAME["list_traces"], {"limit": 7, "since_ns": 0})
