@@ -89,6 +89,12 @@ CALL_SECONDS = Histogram(
     registry=REGISTRY,
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
 )
+CANCELLED = Counter(
+    "sidecar_gateway_cancellations_total",
+    "MCP calls that the caller cancelled or left, by side-effect class and what became of them.",
+    ("class", "outcome"),
+    registry=REGISTRY,
+)
 CHILD_RESTARTS = Counter(
     "sidecar_child_restarts_total",
     "Restarts of supervised child processes.",

@@ -24,6 +24,7 @@ from sidecar.app.pipeline import PipelineSettings
 from sidecar.app.policy import policy_port
 from sidecar.app.sealing import check_keyring, keyring, master_key
 from sidecar.app.tools import open_probes, open_registry
+from sidecar.app.upstreams import open_upstreams
 from sidecar.config import Loaded
 from sidecar.control.driver import CursorWatch, Readiness, answers, holds
 from sidecar.control.grpc import ControlGrpc
@@ -31,9 +32,9 @@ from sidecar.control.http import ControlServer
 from sidecar.control.metrics.http import MetricsServer
 from sidecar.control.worker import Desk
 from sidecar.egress.client import Egress
-from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
+from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.identity.driver import Authenticate
 from sidecar.listen.address import split_address
 from sidecar.pipeline.client import DropWatch, OutcomeWatch
@@ -119,12 +120,13 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         registry = open_registry(loaded)
         open_probes(loaded)  # a probe that does not compile stops the start
         policy = policy_port(config.policy, loaded)
+        ways = open_upstreams(config, registry, egress)
         gateway = Gateway(
             Ports(
                 ledger=ledger,
                 registry=registry,
                 policy=policy,
-                upstreams=HttpUpstreams(registry, egress),
+                upstreams=ways.upstreams,
             ),
             Settings(
                 mode=config.gateway.mode,
@@ -162,6 +164,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             who,
             journal=journal,
             gateway=gateway,
+            mcp=ways.mcp,
             desk=desk,
             ready=ready,
         )
@@ -188,6 +191,7 @@ async def _listen(
     *,
     journal: SqliteJournal,
     gateway: Gateway,
+    mcp: McpWire | None,
     desk: Desk,
     ready: Readiness,
 ) -> dict[str, str]:
@@ -221,6 +225,7 @@ async def _listen(
                 listen=config.gateway.listen,
                 body_bytes_max=config.gateway.body_bytes_max,
                 tls=tls("gateway.tls", config.gateway.tls),
+                mcp=mcp,
             ),
         ),
         (

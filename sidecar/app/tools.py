@@ -9,6 +9,7 @@ from sidecar.config import Loaded
 from sidecar.errors import Problem, SidecarError
 from sidecar.gateway.config import Upstream
 from sidecar.gateway.registry import Registry, compiled_tools
+from sidecar.gateway.rpc.pins import pinned
 from sidecar.probe.plan import LoadedProbe
 from sidecar.probe.plan import load as load_probes
 
@@ -21,8 +22,16 @@ def open_registry(loaded: Loaded) -> Registry:
         for tool in config.tools
         if tool.arguments.schema
     }
-    upstreams = [resolved(loaded, upstream) for upstream in config.upstreams]
-    return Registry.from_config(upstreams, config.tools, schemas)
+    found = pinned(config.mcp, config.tools, _definitions(loaded))
+    if found.problems:
+        raise SidecarError(
+            "the tools of MCP servers cannot be used: " + "; ".join(map(str, found.problems)),
+            where=loaded.file or "",
+            do="Correct these entries; sidecar tools draft makes them from a server.",
+        )
+    given = [*config.upstreams, *(server.upstream for server in config.mcp)]
+    upstreams = [resolved(loaded, upstream) for upstream in given]
+    return Registry.from_config(upstreams, found.tools, {**schemas, **found.schemas})
 
 
 def open_probes(loaded: Loaded) -> tuple[LoadedProbe, ...]:
@@ -47,7 +56,13 @@ def costly_problems(loaded: Loaded) -> list[Problem]:
                 found.append(
                     Problem(f"gateway.tools.{index}.arguments.schema", f"{error.what}: {name}")
                 )
-    found += compiled_tools(loaded.config.gateway.tools, schemas)[1]
+    try:
+        made = pinned(loaded.config.gateway.mcp, loaded.config.gateway.tools, _definitions(loaded))
+    except SidecarError as error:
+        found.append(Problem("gateway.mcp", f"{error.what}: {error.where}"))
+    else:
+        found += made.problems
+        found += compiled_tools(made.tools, {**schemas, **made.schemas})[1]
     for index, probe in enumerate(loaded.config.probes):
         try:
             load_probes((probe,))
@@ -66,15 +81,28 @@ def resolved(loaded: Loaded, upstream: Upstream) -> Upstream:
     return replace(upstream, credential=replace(upstream.credential, file=file))
 
 
+def _definitions(loaded: Loaded) -> dict[str, Any]:
+    """The reviewed definitions of each MCP server that has them. Raises SidecarError."""
+    return {
+        server.name: _read(
+            loaded, server.definitions, "an MCP server's definitions", "definitions in gateway.mcp"
+        )
+        for server in loaded.config.gateway.mcp
+        if server.definitions
+    }
+
+
 def _read_schema(loaded: Loaded, name: str) -> Any:
+    return _read(loaded, name, "a tool's schema", "arguments.schema in gateway.tools")
+
+
+def _read(loaded: Loaded, name: str, what: str, key: str) -> Any:
     path = loaded.path(name)
     try:
         return msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise SidecarError(
-            f"a tool's schema cannot be read: {error.strerror}",
-            where=str(path),
-            do="Check arguments.schema in gateway.tools.",
+            f"{what} cannot be read: {error.strerror}", where=str(path), do=f"Check {key}."
         ) from None
     except msgspec.DecodeError as error:
-        raise SidecarError(f"a tool's schema is not JSON: {error}", where=str(path)) from None
+        raise SidecarError(f"{what} is not JSON: {error}", where=str(path)) from None

@@ -36,10 +36,10 @@ from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, rea
 
 Headers = Sequence[tuple[str, str]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-Take = Callable[[bytes], Awaitable[None]]
+Take = Callable[[bytes], Awaitable[object]]
 Begin = Callable[[int, tuple[tuple[str, str], ...]], Awaitable[Take | None]]
-"""Told the head of an answer; what it returns is given the body as it comes, None wants it whole.
-Neither may raise."""
+"""Told the head of an answer; what it returns is given the body as it comes, and says True once it
+has enough; None wants it whole. Neither may raise."""
 
 INTERIM_MAX = 8
 """1xx answers that may come before the real one."""
@@ -216,8 +216,9 @@ class Egress:
                 raise EgressFailed(
                     True, f"{dial.endpoint.name}: the answer exceeds {dial.bytes_max} bytes"
                 )
-            if take is not None:
-                await take(chunk)
+            if take is not None and await take(chunk):
+                response.close()
+                break
         return EgressReply(
             status=response.status,
             headers=headers,

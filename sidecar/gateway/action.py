@@ -25,7 +25,7 @@ from processors.model.principal import Principal
 from sidecar.canonical import digest
 from sidecar.gateway.content import ACTION_HEADERS, Body, Headers, read_body, read_headers
 from sidecar.gateway.cost import price
-from sidecar.gateway.problem import Refused
+from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.registry import Matched, RegisteredTool, Registry
 from sidecar.gateway.target import (
     NotCanonicalTarget,
@@ -41,7 +41,7 @@ METHOD_OVERRIDE = "_method"
 
 class ToolRequest(Struct, frozen=True, kw_only=True):
     """A request as it came: ``raw_path`` is the undecoded target below the upstream, with its
-    query.
+    query. ``refusal``: why its way in does not let it pass, whatever else is said of it.
     """
 
     upstream: str
@@ -49,6 +49,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     raw_path: str
     headers: Headers = ()
     body: bytes = b""
+    refusal: Refusal | None = None
 
 
 class Prepared(Struct, frozen=True, kw_only=True):

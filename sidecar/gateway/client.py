@@ -26,6 +26,7 @@ from sidecar.gateway.upstream import (
     UpstreamFailed,
     UpstreamReply,
     UpstreamRequest,
+    Upstreams,
 )
 from sidecar.telemetry import log
 
@@ -74,7 +75,7 @@ class HttpUpstreams:
             )
         except EgressFailed as error:
             _LOG.warning("upstream failed", call_id=request.call_id, reason=error.reason)
-            raise UpstreamFailed(error.sent, f"{target.name}: {_told(error)}") from error
+            raise UpstreamFailed(error.sent, f"{target.name}: {told(error)}") from error
         return UpstreamReply(
             status=reply.status,
             headers=_returned(reply.headers),
@@ -87,19 +88,36 @@ class HttpUpstreams:
         await self._egress.close()
 
     def _headers(self, request: UpstreamRequest) -> Headers:
-        ours = self._ours(request, self._registry.upstreams[request.upstream])
-        kept = [(name, value) for name, value in request.headers if name.lower() not in ours]
-        return (*kept, *ours.items())
-
-    def _ours(self, request: UpstreamRequest, upstream: Upstream) -> Mapping[str, str]:
-        found = {}
+        ours: Headers = ()
         tool = self._registry.tools.get(request.tool)
         if request.idempotency_key is not None and tool is not None:
-            found[tool.config.idempotency.header.lower()] = request.idempotency_key
-        if upstream.credential is not None:
-            name = upstream.credential.header.lower()
-            found[name] = _secret(upstream.name, upstream.credential)
-        return found
+            ours = ((tool.config.idempotency.header.lower(), request.idempotency_key),)
+        kept = tuple(pair for pair in request.headers if pair[0].lower() not in dict(ours))
+        return with_credential(self._registry.upstreams[request.upstream], (*kept, *ours))
+
+
+def with_credential(upstream: Upstream, headers: Headers) -> Headers:
+    """Headers with the upstream's credential in them, in place of any of that name.
+
+    Raises UpstreamFailed where it cannot be read.
+    """
+    if upstream.credential is None:
+        return headers
+    name = upstream.credential.header.lower()
+    kept = tuple(pair for pair in headers if pair[0].lower() != name)
+    return (*kept, (name, _secret(upstream.name, upstream.credential)))
+
+
+class RoutedUpstreams:
+    """Implements the port ``Upstreams``: some upstreams are spoken to by a port of their own."""
+
+    def __init__(self, otherwise: Upstreams, own: Mapping[str, Upstreams]) -> None:
+        self._otherwise = otherwise
+        self._own = own
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        """The upstream's answer to one attempt. Raises UpstreamFailed."""
+        return await self._own.get(request.upstream, self._otherwise).send(request)
 
 
 class _Show:
@@ -133,7 +151,7 @@ def _secret(upstream: str, credential: Credential) -> str:
     return value
 
 
-def _told(error: EgressFailed) -> str:
+def told(error: EgressFailed) -> str:
     """Why, for the agent: the kind of failure, without the addresses the log has."""
     for known in ("no whole answer in time", "no connection in time"):
         if error.reason.endswith(known):

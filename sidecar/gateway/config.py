@@ -42,11 +42,38 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Target(name=self.name, url=self.url, allow_cidrs=self.allow_cidrs)
 
 
-class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which requests are this tool: method, and a path template such as ``/orders/{order_id}``."""
+class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An MCP server (streamable HTTP), reached at ``/mcp/<name>``.
 
-    method: str
-    path: str
+    ``definitions``: a JSON file with its tools as reviewed, in the form of a ``tools/list`` result;
+    what is not in it, or is another now, is withheld. ``refresh``: how old its list may get.
+    """
+
+    name: str
+    url: str
+    allow_cidrs: tuple[str, ...] = ()
+    credential: Credential | None = None
+    definitions: str = ""
+    refresh: str = "60s"
+
+    @property
+    def upstream(self) -> Upstream:
+        """Where it is dialled, as an upstream."""
+        return Upstream(
+            name=self.name,
+            url=self.url,
+            allow_cidrs=self.allow_cidrs,
+            credential=self.credential,
+        )
+
+
+class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which requests are this tool: method, and a path template such as ``/orders/{order_id}``; or
+    ``tool``, its name on an MCP server."""
+
+    method: str = ""
+    path: str = ""
+    tool: str = ""
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +125,8 @@ class Tokens(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tool of the registry."""
+    """One tool of the registry. ``definition``: the digest of its reviewed definition, where it is
+    on an MCP server and ``mcp.definitions`` does not say."""
 
     name: str
     upstream: str
@@ -111,20 +139,24 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cost: Cost | None = None
     tokens: Tokens | None = None
     timeout: str = "30s"
+    definition: str = ""
     no_effect_statuses: tuple[int, ...] = (
         *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
     )
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``gateway``."""
+    """Key ``gateway``. ``approval_page``: the address of the page a person approves on, as MCP
+    clients are led to it, with ``{id}`` in it; empty is the control port's."""
 
     listen: str = "127.0.0.1:4319"
     mode: Mode = "enforce"
     upstreams: tuple[Upstream, ...] = ()
     tools: tuple[Tool, ...] = ()
+    mcp: tuple[McpServer, ...] = ()
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
+    approval_page: str = ""
     tls: Tls = Tls()
 
     @property
@@ -138,12 +170,26 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
         tls = [Problem(f"tls.{each.path}", each.text) for each in self.tls.problems()]
-        return [*self._upstream_problems(), *self._tool_problems(), *tls]
+        return [*self._upstream_problems(), *self._tool_problems(), *self._mcp_problems(), *tls]
+
+    def _mcp_problems(self) -> list[Problem]:
+        found = []
+        page = self.approval_page
+        if page and not ("{id}" in page and page.startswith(("https://", "http://"))):
+            found.append(Problem("approval_page", "must be an http(s) address with {id} in it"))
+        for index, server in enumerate(self.mcp):
+            try:
+                duration_ns(server.refresh, least_ns=TIMEOUT_LEAST_NS)
+            except ValueError as error:
+                found.append(Problem(f"mcp.{index}.refresh", str(error)))
+        return found
 
     def _upstream_problems(self) -> list[Problem]:
-        found, seen = [], set()
-        for index, upstream in enumerate(self.upstreams):
-            where = f"upstreams.{index}"
+        found: list[Problem] = []
+        seen: set[str] = set()
+        listed = [(f"upstreams.{index}", each) for index, each in enumerate(self.upstreams)]
+        listed += [(f"mcp.{index}", each.upstream) for index, each in enumerate(self.mcp)]
+        for where, upstream in listed:
             if upstream.name in RESERVED_UPSTREAMS or not _NAME.match(upstream.name):
                 found.append(
                     Problem(f"{where}.name", f"{upstream.name!r} cannot be an upstream's name")
@@ -161,7 +207,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _tool_problems(self) -> list[Problem]:
         found: list[Problem] = []
         names: set[str] = set()
-        upstreams = {upstream.name for upstream in self.upstreams}
+        servers = {server.name for server in self.mcp}
+        upstreams = {upstream.name for upstream in self.upstreams} | servers
         for index, tool in enumerate(self.tools):
             where = f"tools.{index}"
             if tool.name in names:
@@ -171,8 +218,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(
                     Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
                 )
-            if not tool.match.path.startswith("/"):
-                found.append(Problem(f"{where}.match.path", "must start with /"))
+            found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (
                 ("timeout", tool.timeout),
                 ("idempotency.retention", tool.idempotency.retention),
@@ -198,6 +244,18 @@ def _cost_problems(where: str, tool: Tool) -> Iterator[Problem]:
         if said.settle and not said.settle.startswith("/"):
             text = "must be a JSON pointer such as /usage/total"
             yield Problem(f"{where}.{key}.settle", text)
+
+
+def _match_problems(where: str, tool: Tool, *, on_mcp: bool) -> Iterator[Problem]:
+    match = tool.match
+    if on_mcp:
+        if match.method or match.path or not match.tool:
+            yield Problem(where, "names the tool of an MCP server by tool, and by nothing else")
+        return
+    if match.tool:
+        yield Problem(f"{where}.tool", f"{tool.upstream!r} is no MCP server")
+    if not match.path.startswith("/"):
+        yield Problem(f"{where}.path", "must start with /")
 
 
 def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:

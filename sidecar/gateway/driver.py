@@ -9,6 +9,7 @@
 """
 
 import asyncio
+import hmac
 from collections import deque
 from collections.abc import Callable
 
@@ -30,8 +31,10 @@ from sidecar.gateway.events import Malformed
 from sidecar.gateway.opening import House, nameless_call, open_call
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
+from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.recovery.driver import keep_recovering, take_orphans
+from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply, trace_context
 from sidecar.gateway.upstream import Audience
 from sidecar.store.envelope import SealBroken
@@ -69,6 +72,11 @@ class Gateway:
     def mode(self) -> Mode:
         """The gateway's mode."""
         return self._settings.mode
+
+    @property
+    def registry(self) -> Registry:
+        """The tools."""
+        return self._ports.registry
 
     async def start(self) -> None:
         """Load or make keys, check the audit chain's end, recover what a dead process left.
@@ -153,6 +161,31 @@ class Gateway:
         except (StoreUnavailable, SealBroken) as error:
             _LOG.error("ledger failed", approval_id=approval_id, why=error)
             return response.refused(store_failed(), "", "")
+
+    async def sees(self, tool: RegisteredTool, principal: Principal) -> bool:
+        """Whether a principal may know that there is this tool: credential and policy say so."""
+        if principal.tools and tool.name not in principal.tools:
+            return False
+        facts = ToolFacts(
+            name=tool.name,
+            upstream=tool.config.upstream,
+            class_=tool.config.class_,
+            tool_digest=tool.tool_digest,
+        )
+        mode = "twin" if self._settings.mode == "twin" else "live"
+        situation = Situation(time_ns=self._now_ns(), request_id=self._new_id())
+        asked = list_document(facts, principal, situation, mode)
+        try:
+            answer = await self._ports.policy.visible(asked)
+        except Exception as error:  # whatever went wrong there, it is no permission
+            _LOG.error("policy failed", why=error)
+            return False
+        return answer.error is None and answer.effect in ("allow", "allow_with_limits")
+
+    def secret(self, purpose: str) -> bytes:
+        """A secret of this ledger's gateways for one purpose."""
+        mac = hmac.new(self._open_desk.house.secret, b"agwp/1\n" + purpose.encode(), "sha256")
+        return mac.digest()
 
     async def _call(
         self, request: ToolRequest, principal: Principal, audience: Audience | None

@@ -25,6 +25,7 @@ from sidecar.gateway.driver import Gateway
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, preferences
+from sidecar.gateway.rpc.mcp import Asked, McpWire
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
@@ -42,6 +43,7 @@ Headers = tuple[tuple[str, str], ...]
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
 _APPROVAL = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})\Z")
 _EVENTS = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})/events\Z")
+_MCP = re.compile(r"/mcp/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")
 _TARGET = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(/.*)\Z", re.DOTALL)
 _ONCE = frozenset(
     {
@@ -71,12 +73,14 @@ class GatewayServer:
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
         tls: Certificate | None = None,
         keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+        mcp: McpWire | None = None,
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
         self._address = split_address(listen)
         self._body_bytes_max = body_bytes_max
         self._keep_alive_seconds = keep_alive_seconds
+        self._mcp = mcp
         self._take_seconds = limits.answer_seconds
         manners = Manners(record=Faults("gateway").record, limits=limits, tls=tls)
         self._listener = Listener(self._handle, *self._address, manners)
@@ -116,11 +120,17 @@ class GatewayServer:
     async def _answered(
         self, request: web.BaseRequest, headers: Headers, principal: Principal
     ) -> web.StreamResponse:
-        stream = AgentStream(
-            request,
-            keep_alive_seconds=self._keep_alive_seconds,
-            take_seconds=self._take_seconds,
-        )
+        named = _MCP.match(request.raw_path)
+        if self._mcp is not None and named is not None:
+            asked = Asked(
+                method=request.method,
+                headers=headers,
+                body=await self._body(request, headers),
+                principal=principal,
+                open_stream=partial(self._stream, request),
+            )
+            return await self._mcp.answer(self._gateway, named[1], asked)
+        stream = self._stream(request)
         try:
             reply = await self._reply(request, headers, principal, stream)
         finally:
@@ -128,6 +138,13 @@ class GatewayServer:
         if stream.begun:
             return await stream.end(whole=reply.streamed)
         return _rendered(reply, request, close=False)
+
+    def _stream(self, request: web.BaseRequest) -> AgentStream:
+        return AgentStream(
+            request,
+            keep_alive_seconds=self._keep_alive_seconds,
+            take_seconds=self._take_seconds,
+        )
 
     async def _reply(
         self,
@@ -145,6 +162,9 @@ class GatewayServer:
         target = _TARGET.match(request.raw_path)
         if target is None:
             raise Refused(404, "no_such_upstream", "the path is /<upstream>/<path of the tool>")
+        if target[1] in self._gateway.registry.servers:
+            said = f"{target[1]!r} is an MCP server: it is at /mcp/{target[1]}"
+            raise Refused(404, "no_such_upstream", said)
         body = await self._body(request, headers)
         call = ToolRequest(
             upstream=target[1],

@@ -82,7 +82,7 @@ def open_call(
     )
     observe = _observes(tool, house)
     received = _received(request, tool, call, house, observe=observe)
-    refusal = _refusal(call, principal, house, observe=observe)
+    refusal = request.refusal or _refusal(call, principal, house, observe=observe)
     return Opening(
         call=call,
         received=_with_refusal(received, refusal),

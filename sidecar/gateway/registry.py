@@ -84,6 +84,7 @@ class Registry:
     def __init__(self, tools: Sequence[RegisteredTool], upstreams: Mapping[str, Upstream]) -> None:
         self.upstreams = dict(upstreams)
         self.tools = {tool.name: tool for tool in tools}
+        self._servers = frozenset(tool.config.upstream for tool in tools if tool.config.match.tool)
         self._routes: dict[tuple[str, str], list[RegisteredTool]] = {}
         for tool in sorted(tools, key=_specificity):
             key = (tool.config.upstream, tool.config.match.method)
@@ -106,6 +107,11 @@ class Registry:
                 do="Correct these entries.",
             )
         return cls(compiled, {upstream.name: upstream for upstream in upstreams})
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """The names of upstreams that are MCP servers with tools here."""
+        return self._servers
 
     def match(self, upstream: str, method: str, path: str) -> Matched:
         """The tool behind a canonical path. Raises Refused 404. A HEAD is its GET where that is a

@@ -52,6 +52,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     episode: str | None = None
     timeout_ns: int
     call_id: str
+    tenant: str = ""
     response_bytes_max: int | None = None
     audience: Audience | None = None
 
@@ -93,4 +94,8 @@ class PolicyPort(Protocol):
 
     async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
         """The answer on a document; a failure is a denial with ``error``."""
+        ...
+
+    async def visible(self, document: dict[str, Any]) -> PolicyAnswer:
+        """Whether a principal may see a tool; a failure is a denial with ``error``."""
         ...

@@ -56,6 +56,7 @@ def request(
         episode=episode,
         timeout_ns=min(prepared.tool.timeout_ns, limit_ns),
         call_id=call_id,
+        tenant=prepared.action.tenant,
         response_bytes_max=limits.get("max_response_bytes"),
         audience=audience,
     )

@@ -25,7 +25,7 @@ class AgentStream:
         self, request: web.BaseRequest, *, keep_alive_seconds: float, take_seconds: float
     ) -> None:
         self._request = request
-        self._keep_alive_seconds = keep_alive_seconds
+        self.keep_alive_seconds = keep_alive_seconds
         self._take_seconds = take_seconds
         self._answer: web.StreamResponse | None = None
         self._boundary = Boundary()
@@ -90,7 +90,7 @@ class AgentStream:
 
     async def _keep_alive(self) -> None:
         while not self._gone.is_set():
-            await asyncio.sleep(self._keep_alive_seconds)
+            await asyncio.sleep(self.keep_alive_seconds)
             async with self._writing:
                 if self._boundary.between_events and self._answer is not None:
                     await self._written(self._answer.write(KEEP_ALIVE))

@@ -1,0 +1,38 @@
+"""Where tool calls go: HTTP upstreams, and MCP servers with the wire that agents reach them by."""
+
+from msgspec import Struct
+
+from processors.value import duration_ns
+from sidecar.config import Config
+from sidecar.egress.client import Egress
+from sidecar.gateway.client import HttpUpstreams, RoutedUpstreams
+from sidecar.gateway.registry import Registry
+from sidecar.gateway.rpc.client import McpUpstreams
+from sidecar.gateway.rpc.mcp import McpWire
+from sidecar.gateway.upstream import Upstreams
+
+
+class WaysOut(Struct, frozen=True, kw_only=True):
+    """The port of all upstreams, and the wire of MCP servers where there are any."""
+
+    upstreams: Upstreams
+    mcp: McpWire | None
+
+
+def open_upstreams(config: Config, registry: Registry, egress: Egress) -> WaysOut:
+    """The upstreams of a configuration, none of them dialled yet."""
+    otherwise = HttpUpstreams(registry, egress)
+    if not config.gateway.mcp:
+        return WaysOut(upstreams=otherwise, mcp=None)
+    refresh_ns = {server.name: duration_ns(server.refresh) for server in config.gateway.mcp}
+    servers = McpUpstreams(registry, egress, refresh_ns)
+    return WaysOut(
+        upstreams=RoutedUpstreams(otherwise, dict.fromkeys(refresh_ns, servers)),
+        mcp=McpWire(servers, _page(config)),
+    )
+
+
+def _page(config: Config) -> str:
+    """The address of the page a person approves on, with ``{id}`` in it."""
+    scheme = "https" if config.control.tls.on else "http"
+    return config.gateway.approval_page or f"{scheme}://{config.control.listen}/approvals/{{id}}"

@@ -1,0 +1,512 @@
+"""MCP for agents: ``/mcp/<server>`` over streamable HTTP, 2025-06-18, 2025-11-25 and 2026-07-28.
+
+**Rules**
+1. One body is one message. What it says decides; headers only have to agree with it.
+2. A method that is not served here is refused. Nothing reaches a server but a call that went
+   through ``gateway.call``.
+3. No state of a client is kept but what it carries for us, sealed, and the key of a call that waits
+   for an approval in a session of before 2026-07-28.
+4. A call whose stream closes, or that is cancelled, is given up where it is a read; one that may
+   have an effect runs on, and its answer is kept.
+5. Browsers are not spoken to: a request with an Origin is refused.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+from msgspec import Struct
+
+from processors.model.principal import Principal
+from sidecar import clock
+from sidecar.canonical import canonical, sha256
+from sidecar.gateway.action import ToolRequest
+from sidecar.gateway.content import Headers
+from sidecar.gateway.driver import Gateway
+from sidecar.gateway.problem import Refusal, Refused
+from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.request import ToolReply
+from sidecar.gateway.rpc import head, message, sealed, wording
+from sidecar.gateway.rpc.client import McpUpstreams
+from sidecar.gateway.rpc.definition import unusable_name
+from sidecar.gateway.rpc.driver import standing
+from sidecar.gateway.rpc.events import event
+from sidecar.gateway.rpc.listing import listed, offer
+from sidecar.gateway.rpc.message import Id, Message, RpcRefused
+from sidecar.gateway.rpc.pins import path_of
+from sidecar.gateway.stream.boundary import EVENTS
+from sidecar.gateway.stream.http import AgentStream
+from sidecar.gateway.upstream import UpstreamFailed
+from sidecar.telemetry import CANCELLED, DROPPED, log
+
+_LOG = log("gateway")
+KEY_META = "agenttwin/idempotencyKey"
+DISTINCT_META = "agenttwin/confirmDistinct"
+WAIT_SECONDS = 20
+_SESSION_NS = 24 * 3600 * 1_000_000_000
+_STATE_NS = 3600 * 1_000_000_000
+_PENDING_MAX = 10_000
+_TRACING = ("traceparent", "tracestate", "baggage")
+_CALL_MEMBERS = frozenset({"name", "arguments", "_meta", "inputResponses", "requestState"})
+_INFO = {"name": "agenttwin-sidecar", "version": "1"}
+
+OpenStream = Callable[[], AgentStream]
+
+
+class McpWire:
+    """Serves the MCP servers of one gateway. ``page`` is the address of the approval page, with
+    ``{id}`` in it."""
+
+    def __init__(self, upstreams: McpUpstreams, page: str, *, wait_seconds: int = WAIT_SECONDS):
+        self._upstreams = upstreams
+        self._page = page
+        self._wait_seconds = wait_seconds
+        self._pending: dict[tuple[str, str, str, str], str] = {}
+        self._running: dict[tuple[str, str, Id], asyncio.Event] = {}
+
+    async def answer(
+        self,
+        gateway: Gateway,
+        server: str,
+        asked: "Asked",
+    ) -> web.StreamResponse:
+        """The answer to one request. Raises Refused where it is no MCP at all."""
+        if server not in self._upstreams.servers:
+            raise Refused(404, "no_such_server", f"there is no MCP server {server!r} here")
+        self._check_http(asked)
+        if asked.method != "POST":
+            return _empty(204 if asked.method == "DELETE" else 405)
+        identity: Id | None = None
+        version = head.MODERN
+        try:
+            said = message.read_message(asked.body)
+            identity = said.id
+            version = head.version_of(asked.headers, said)
+            head.check(asked.headers, said, version)
+            talk = _Talk(gateway=gateway, server=server, asked=asked, said=said, version=version)
+            if said.id is None:
+                self._notified(talk)
+                return _empty(202)
+            return await self._dispatch(talk)
+        except RpcRefused as error:
+            body = message.error(identity, error.code, error.message, error.data)
+            status = error.status if identity is None or version == head.MODERN else 200
+            return _json_answer(body, status if error.status != 200 else 200)
+
+    def _check_http(self, asked: "Asked") -> None:
+        if asked.one("origin") is not None:
+            raise Refused(403, "origin_refused", "pages in browsers are not served here")
+        kind = (asked.one("content-type") or "").partition(";")[0].strip().lower()
+        if asked.method == "POST" and kind != "application/json":
+            raise Refused(415, "media_type", "send one JSON-RPC message as application/json")
+
+    async def _dispatch(self, talk: "_Talk") -> web.StreamResponse:
+        modern, method = talk.version == head.MODERN, talk.said.method
+        if method == "tools/call":
+            return await self._call(talk)
+        if method == "tools/list":
+            return talk.result(await self._list(talk))
+        if method == "ping" and not modern:
+            return talk.result({})
+        if method == "initialize" and not modern:
+            return self._initialize(talk)
+        if method == "server/discover" and modern:
+            return talk.result(_discovered(talk.server))
+        what = f"{method[:60]} is not served by this gateway"
+        raise RpcRefused(message.METHOD_NOT_FOUND, what, status=404)
+
+    def _initialize(self, talk: "_Talk") -> web.StreamResponse:
+        wanted = talk.said.params.get("protocolVersion")
+        version = wanted if wanted in head.SESSION_VERSIONS else head.SESSION_VERSIONS[-1]
+        carried = {
+            "sub": talk.asked.principal.id,
+            "exp": clock.now_ns() + _SESSION_NS,
+            "sid": clock.new_id(),
+            "url": _has_url(talk.said.params.get("capabilities")) and version >= "2025-11-25",
+        }
+        answer = talk.result(
+            {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {**_INFO, "name": f"agenttwin-sidecar/{talk.server}"},
+            }
+        )
+        secret = talk.gateway.secret("mcp")
+        answer.headers["Mcp-Session-Id"] = sealed.seal(secret, "session", carried)
+        return answer
+
+    def _session(self, talk: "_Talk") -> dict[str, Any]:
+        """What the client's session carries; empty where it has none. Raises Refused."""
+        text = talk.asked.one("mcp-session-id")
+        if text is None or talk.version == head.MODERN:
+            return {}
+        secret, sub = talk.gateway.secret("mcp"), talk.asked.principal.id
+        found = sealed.unseal(secret, "session", text, principal=sub, now_ns=clock.now_ns())
+        if found is None:
+            raise Refused(404, "no_such_session", "this is no session of yours; initialize anew")
+        return found
+
+    def _notified(self, talk: "_Talk") -> None:
+        if talk.said.method != "notifications/cancelled":
+            return
+        identity = talk.said.params.get("requestId")
+        if isinstance(identity, int | str):
+            sid = self._session(talk).get("sid", "")
+            running = self._running.get((talk.asked.principal.id, sid, identity))
+            if running is not None:
+                running.set()
+
+    async def _list(self, talk: "_Talk") -> dict[str, Any]:
+        if talk.said.params.get("cursor") is not None:
+            raise RpcRefused(message.INVALID_PARAMS, "the list is one page", status=400)
+        self._session(talk)
+        found = await self._definitions(talk.server)
+        registered = _tools(talk.gateway, talk.server)
+        offered = offer(talk.server, registered, found)
+        verdicts = await asyncio.gather(
+            *(talk.gateway.sees(tool, talk.asked.principal) for tool in offered.tools)
+        )
+        seen = [tool for tool, sees in zip(offered.tools, verdicts, strict=True) if sees]
+        withheld = dict(offered.withheld)
+        if denied := len(offered.tools) - len(seen):
+            withheld["denied"] = denied
+        for reason, count in withheld.items():
+            DROPPED.labels("mcp", f"tool_{reason}").inc(count)
+        if not seen and found:
+            data = {"code": "no_tools", "withheld": withheld}
+            what = "this server has tools, and none of them may be shown to you"
+            raise RpcRefused(message.DENIED, what, data=data)
+        return listed(seen, found, withheld)
+
+    async def _definitions(self, server: str) -> Mapping[str, dict[str, Any]]:
+        try:
+            return await self._upstreams.catalogue.definitions(server)
+        except UpstreamFailed as error:
+            data = {"code": "server_unreachable", "next_action": "retry"}
+            raise RpcRefused(message.INTERNAL_ERROR, error.reason, data=data) from error
+
+    async def _call(self, talk: "_Talk") -> web.StreamResponse:
+        session = self._session(talk)
+        call = _Call(talk, session)
+        state = self._state(call)
+        key = self._key(call, state)
+        registered = next(
+            (
+                tool
+                for tool in _tools(talk.gateway, talk.server)
+                if tool.config.match.tool == call.name
+            ),
+            None,
+        )
+        refusal = await self._standing(talk, call, registered)
+        request = ToolRequest(
+            upstream=talk.server,
+            method="POST",
+            raw_path=path_of(call.name),
+            headers=self._headers(talk, registered, key, waits=state is not None),
+            body=talk.said.arguments or b"{}",
+            refusal=refusal,
+        )
+        listener = _Listener(talk, call.token)
+        assert talk.said.id is not None
+        running = (talk.asked.principal.id, session.get("sid", ""), talk.said.id)
+        self._running[running] = listener.cancelled
+        try:
+            reply = await listener.hear(talk.gateway.call(request, talk.asked.principal, listener))
+        finally:
+            if self._running.get(running) is listener.cancelled:
+                del self._running[running]
+        if listener.left:
+            class_ = registered.config.class_ if registered else "irreversible"
+            outcome = "given_up" if class_ == "read" else "ran_on"
+            CANCELLED.labels(class_, outcome).inc()
+            _LOG.info("cancel_requested", call_class=class_, outcome=outcome)
+        return await listener.end(self._worded(call, key, reply))
+
+    def _state(self, call: "_Call") -> dict[str, Any] | None:
+        """What the client carried for us since the call was asked to wait. Raises RpcRefused."""
+        text = call.talk.said.params.get("requestState")
+        if text is None:
+            return None
+        principal = call.talk.asked.principal.id
+        secret, now_ns = call.talk.gateway.secret("mcp"), clock.now_ns()
+        found = sealed.unseal(secret, "state", text, principal=principal, now_ns=now_ns)
+        bound = ("tools/call", call.talk.server, call.name, call.digest)
+        if found is None or tuple(found.get("for", ())) != bound:
+            data = {"code": "request_state_invalid"}
+            what = "requestState is not of this call: send the call again without it"
+            raise RpcRefused(message.INVALID_PARAMS, what, status=400, data=data)
+        responses = call.talk.said.params.get("inputResponses")
+        answered = responses.get("approve") if isinstance(responses, dict) else None
+        if isinstance(answered, dict) and answered.get("action") in ("decline", "cancel"):
+            data = {"code": "approval_declined"}
+            raise RpcRefused(message.DENIED, "the approval page was not opened", data=data)
+        return found
+
+    def _key(self, call: "_Call", state: dict[str, Any] | None) -> str:
+        """The key of a call: the client's own, that of the call it waits for, or a new one."""
+        if state is not None:
+            return str(state["key"])
+        given = call.talk.said.meta.get(KEY_META) or call.talk.asked.one("idempotency-key")
+        if isinstance(given, str):
+            return given
+        waiting = self._pending.get(call.place) if call.session else None
+        return waiting or f"mcp-{clock.new_id()}"
+
+    async def _standing(
+        self, talk: "_Talk", call: "_Call", tool: RegisteredTool | None
+    ) -> Refusal | None:
+        """Why the tool's definition lets no call of it pass, or None. Raises RpcRefused."""
+        found = await self._definitions(talk.server)
+        if tool is None:
+            return None  # the registry refuses it, with a receipt
+        head.check_parameters(
+            talk.asked.headers, found.get(call.name, {}).get("inputSchema"), call.arguments
+        )
+        stands = standing(talk.server, call.name, tool.config.definition, found)
+        if stands == "pinned":
+            return None
+        return Refusal(
+            status=403,
+            code=f"tool_{stands}",
+            detail=f"the definition of {tool.name} is not the reviewed one: a person has to look "
+            "at it before it is called again",
+        )
+
+    def _headers(
+        self, talk: "_Talk", tool: RegisteredTool | None, key: str, *, waits: bool
+    ) -> Headers:
+        field = tool.config.idempotency.header if tool is not None else "Idempotency-Key"
+        quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+        found = [("content-type", "application/json"), (field.lower(), f'"{quoted}"')]
+        for name in _TRACING:
+            value = talk.asked.one(name) or talk.said.meta.get(name)
+            if isinstance(value, str):
+                found.append((name, value))
+        token = talk.said.meta.get("agenttwin/approvalToken") or talk.asked.one("approval-token")
+        if isinstance(token, str):
+            found.append(("approval-token", token))
+        if waits:
+            found.append(("prefer", f"wait={self._wait_seconds}"))
+        return tuple(found)
+
+    def _worded(self, call: "_Call", key: str, reply: ToolReply) -> bytes:
+        identity = call.talk.said.id
+        assert identity is not None
+        failed = wording.failure(reply)
+        if failed is None:
+            self._pending.pop(call.place, None)
+            raw, error = wording.kept_answer(reply)
+            if raw is None:
+                said = error or {}
+                code, text = said.get("code", message.INTERNAL_ERROR), said.get("message", "")
+                return message.error(identity, code, text, said.get("data"))
+            return message.result(identity, _tagged(raw, call.talk.version, reply))
+        approval = failed.awaits
+        if approval is None:
+            self._pending.pop(call.place, None)
+            return message.error(identity, failed.code, failed.message, failed.data)
+        return self._waits(call, key, failed, approval)
+
+    def _waits(
+        self, call: "_Call", key: str, failed: wording.Failure, approval: dict[str, Any]
+    ) -> bytes:
+        """A call that a person has to approve: the client is led to the page, if it can be."""
+        identity, talk = call.talk.said.id, call.talk
+        assert identity is not None
+        url = self._page.replace("{id}", str(approval["id"]))
+        if talk.version == head.MODERN and _has_url(talk.said.meta.get(head.CAPABILITIES_META)):
+            carried = {
+                "sub": talk.asked.principal.id,
+                "exp": clock.now_ns() + _STATE_NS,
+                "for": ["tools/call", talk.server, call.name, call.digest],
+                "key": key,
+                "apr": approval["id"],
+            }
+            state = sealed.seal(talk.gateway.secret("mcp"), "state", carried)
+            params = wording.visit(url, approval)
+            asked = {"approve": {"method": "elicitation/create", "params": params}}
+            result = {"resultType": "input_required", "inputRequests": asked, "requestState": state}
+            return message.result(identity, json.dumps(result).encode())
+        if call.session.get("url"):
+            if len(self._pending) >= _PENDING_MAX:
+                del self._pending[next(iter(self._pending))]
+            self._pending[call.place] = key
+            visit = {**wording.visit(url, approval), "elicitationId": str(approval["id"])}
+            data = {**failed.data, "elicitations": [visit]}
+            return message.error(identity, message.URL_ELICITATION, failed.message, data)
+        data = {**failed.data, "url": url, "idempotency_key": key}
+        return message.error(identity, message.DENIED, failed.message, data)
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """One HTTP request, framed and authenticated."""
+
+    method: str
+    headers: Headers
+    body: bytes
+    principal: Principal
+    open_stream: OpenStream
+
+    def one(self, name: str) -> str | None:
+        """A header's value. Raises Refused where it stands twice."""
+        found = [value.strip() for key, value in self.headers if key.lower() == name]
+        if len(found) > 1:
+            raise Refused(400, "header_repeated", f"the header {name} stands twice; send it once")
+        return found[0] if found else None
+
+
+class _Talk(Struct, frozen=True, kw_only=True):
+    """One message in its place."""
+
+    gateway: Gateway
+    server: str
+    asked: Asked
+    said: Message
+    version: str
+
+    def result(self, value: dict[str, Any]) -> web.Response:
+        """The answer with a result."""
+        assert self.said.id is not None
+        return _json_answer(message.result(self.said.id, json.dumps(value).encode()), 200)
+
+
+class _Call:
+    """A ``tools/call``, read. Raises RpcRefused."""
+
+    def __init__(self, talk: _Talk, session: dict[str, Any]) -> None:
+        self.talk = talk
+        self.session = session
+        self.name = message.tool_name(talk.said)
+        other = sorted(talk.said.params.keys() - _CALL_MEMBERS)
+        why = f"params.{other[0][:40]} is not passed on" if other else unusable_name(self.name)
+        if why is not None:
+            raise RpcRefused(message.INVALID_PARAMS, why, status=400)
+        self.arguments: dict[str, Any] = talk.said.params.get("arguments", {})
+        self.digest = sha256(canonical(self.arguments))
+        token = talk.said.meta.get("progressToken")
+        self.token = token if isinstance(token, int | str) else None
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Where the key of a call is kept while a person decides on it."""
+        return (str(self.session.get("sid", "")), self.talk.server, self.name, self.digest)
+
+
+class _Listener:
+    """The audience of one call: tells the client what the server tells beside the answer."""
+
+    def __init__(self, talk: _Talk, token: Id | None) -> None:
+        self._talk = talk
+        self._token = token
+        self._stream = talk.asked.open_stream()
+        self._takes_events = EVENTS in (talk.asked.one("accept") or "")
+        self.cancelled = asyncio.Event()
+        self.left = False
+
+    async def begin(self, status: int, headers: Headers) -> None:
+        """Nothing: the head of an MCP answer is the gateway's own."""
+
+    async def take(self, data: bytes) -> None:
+        """Tell the client what belongs to its call."""
+        if not self._takes_events:
+            return
+        said = json.loads(data)
+        if "progressToken" in said["params"]:
+            if self._token is None:
+                return
+            said["params"]["progressToken"] = self._token
+        await self._begin()
+        body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        await self._stream.take(event(body))
+
+    async def gone(self) -> None:
+        """Returns once the client has cancelled the call or left."""
+        waits = [
+            asyncio.ensure_future(self._stream.gone()),
+            asyncio.ensure_future(self.cancelled.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            self.left = True
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def hear(self, calling: Any) -> ToolReply:
+        """The reply of a call; while it is awaited the client is kept from giving up."""
+        task = asyncio.ensure_future(calling)
+        watch = asyncio.ensure_future(self.gone())
+        try:
+            await asyncio.wait({task}, timeout=self._stream.keep_alive_seconds)
+            if not task.done() and self._takes_events:
+                await self._begin()
+            reply: ToolReply = await task
+            return reply
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+            await self._stream.stop()
+
+    async def end(self, body: bytes) -> web.StreamResponse:
+        """The answer, as the last event where a stream was begun."""
+        if not self._stream.begun:
+            return _json_answer(body, 200)
+        await self._stream.take(event(body))
+        return await self._stream.end(whole=True)
+
+    async def _begin(self) -> None:
+        if not self._stream.begun:
+            await self._stream.begin(200, (("content-type", EVENTS),))
+
+
+def _discovered(server: str) -> dict[str, Any]:
+    return {
+        "resultType": "complete",
+        "supportedVersions": list(head.VERSIONS),
+        "capabilities": {"tools": {}},
+        "serverInfo": {**_INFO, "name": f"agenttwin-sidecar/{server}"},
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {head.SERVER_META: {**_INFO, "name": f"agenttwin-sidecar/{server}"}},
+    }
+
+
+def _tools(gateway: Gateway, server: str) -> list[RegisteredTool]:
+    return [tool for tool in gateway.registry.tools.values() if tool.config.upstream == server]
+
+
+def _has_url(capabilities: Any) -> bool:
+    found = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
+    return isinstance(found, dict) and isinstance(found.get("url"), dict)
+
+
+def _tagged(raw: bytes, version: str, reply: ToolReply) -> bytes:
+    """A result with what its version asks for, and with our ids beside it."""
+    result = json.loads(raw)
+    if version == head.MODERN:
+        result.setdefault("resultType", "complete")
+    ours = {
+        f"agenttwin/{name}": value
+        for name, value in reply.headers
+        if name in ("gateway-decision", "gateway-receipt", "idempotent-replayed")
+    }
+    meta = result.get("_meta")
+    result["_meta"] = {**(meta if isinstance(meta, dict) else {}), **ours}
+    return json.dumps(result, ensure_ascii=False).encode()
+
+
+def _json_answer(body: bytes, status: int) -> web.Response:
+    answer = web.Response(status=status, body=body, content_type="application/json")
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def _empty(status: int) -> web.Response:
+    answer = web.Response(status=status)
+    if status == 405:
+        answer.headers["Allow"] = "POST, DELETE"
+    return answer
