@@ -1,66 +1,28 @@
-"""The exporters' process, and the sidecar's own spans."""
+"""What leaves: the exporters' process, from its parent, and the sidecar's own spans."""
 
 from collections.abc import Set
-from contextlib import AsyncExitStack, ExitStack, closing
-from functools import partial
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from processors.value import duration_ns
-from sidecar.app.opening import existing, open_backend
 from sidecar.app.parts import Part, start
-from sidecar.app.sealing import keyring
+from sidecar.app.settings import ExportSettings
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import LeadsBack, TargetRefused
 from sidecar.errors import SidecarError
-from sidecar.export.client import open_lane
-from sidecar.export.driver import dice, export
 from sidecar.export.worker import ExportWatch
 from sidecar.pipeline.process import PipelineProcess
-from sidecar.pipeline.worker import Life, live
 from sidecar.store.backend import (
     Backend,
 )
 from sidecar.store.outbox import Lane
 from sidecar.telemetry import log
 
-_EXPORT_MAIN = "sidecar.app.exporting:export_main"
+_EXPORT_MAIN = "sidecar.app.export:export_main"
 _VET_NS = 2 * 10**9
-
-
-class ExportSettings(Struct, frozen=True, kw_only=True):
-    """The same to the exporters' process; ``own_ports`` are never dialled on this machine.
-
-    ``source`` names this sidecar among those that share a database.
-    """
-
-    loaded: Loaded
-    master: bytes
-    own_ports: tuple[int, ...]
-    source: str
-
-
-def export_main() -> int:
-    """The entry of the exporters' process (see ``pipeline.worker``)."""
-    return live(_open_export, "export")
-
-
-def _open_export(settings: bytes) -> Life:
-    given = msgspec.json.decode(settings, type=ExportSettings)
-    existing(given.loaded)
-    stack = ExitStack()
-    stores = stack.enter_context(open_backend(given.loaded))
-    keys = stack.enter_context(closing(stores.keys()))
-    ring = keyring(keys, given.master)
-    outbox = stack.enter_context(closing(stores.outbox(ring, given.source)))
-    own_ports = frozenset(given.own_ports)
-    start = Path(given.loaded.folder)
-    lanes = [open_lane(each, start, own_ports) for each in given.loaded.config.export]
-
-    return Life(run=partial(export, lanes, outbox, dice), close=stack.close)
 
 
 def prepare_export(loaded: Loaded, stores: Backend, source: str) -> None:
@@ -112,7 +74,9 @@ async def start_export(
 
 def open_own_traces(loaded: Loaded, own_ports: Set[int]) -> Part:
     """The sidecar's own spans, on their way out. Raises SidecarError for an unusable ca_file."""
-    from sidecar.export.own.client import OwnTracing  # the SDK is loaded by who asked for it
+    # The SDK and the wires are loaded by who asked for them.
+    from sidecar.export.client import open_lane
+    from sidecar.export.own.client import OwnTracing
 
     config = loaded.config.telemetry.traces
     assert config.exporter is not None

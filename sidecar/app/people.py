@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Set
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from processors.model.principal import StoredKey
 from sidecar import clock
@@ -12,11 +13,15 @@ from sidecar.errors import SidecarError
 from sidecar.identity.certificate import CertificateGrants
 from sidecar.identity.declared import DeclaredKeys
 from sidecar.identity.driver import Authenticate, Identity
-from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
 from sidecar.identity.keys import KeyStore
 
+if TYPE_CHECKING:
+    from sidecar.identity.http import OidcTokens
 
-def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = None) -> Authenticate:
+
+def open_identity(
+    loaded: Loaded, keys: KeyStore, tokens: "OidcTokens | None" = None
+) -> Authenticate:
     """Who callers are, by keys, by tokens, and by what is configured of certificates."""
     config = loaded.config
     return Identity(
@@ -24,13 +29,21 @@ def open_identity(loaded: Loaded, keys: KeyStore, tokens: OidcTokens | None = No
         clock.now_ns,
         organisations={each.name: each.projects for each in config.organisations},
         certificates=CertificateGrants(config.identity.mtls),
-        tokens=tokens if config.identity.oidc else None,  # without, a token is no form of key
+        tokens=tokens,
         remote=config.store.on_postgres,
     )
 
 
-def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> OidcTokens:
-    """The identity providers, each asked through a way out of its own. Raises SidecarError."""
+def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> "OidcTokens | None":
+    """The identity providers, each asked through a way out of its own; None where there are none.
+
+    Raises SidecarError.
+    """
+    if not loaded.config.identity.oidc:
+        return None  # without, a token is no form of key
+    # JOSE is loaded by who asked for it.
+    from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
+
     sources = []
     for index, provider in enumerate(loaded.config.identity.oidc):
         tls = None

@@ -4,13 +4,13 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
 from processors.model.evidence import Evidence
 from processors.model.trace import AgentTrace
 from sidecar import clock
 from sidecar.app.opening import JOURNAL, existing, open_backend
 from sidecar.app.sealing import keyring, redaction_keys
+from sidecar.app.settings import PipelineSettings
 from sidecar.app.stages import leaving, pipeline_rules
 from sidecar.config import Loaded
 from sidecar.pipeline.batch import Rules
@@ -22,13 +22,6 @@ from sidecar.store.sqlite.journal import SqliteJournalReader
 
 if TYPE_CHECKING:
     from sidecar.app.asking import Asking
-
-
-class PipelineSettings(Struct, frozen=True, kw_only=True):
-    """One line to the pipeline's process; the master key travels by pipe, never by argument."""
-
-    loaded: Loaded
-    master: bytes
 
 
 def pipeline_main() -> int:

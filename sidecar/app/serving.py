@@ -20,9 +20,9 @@ from sidecar.app.listening import open_certificate
 from sidecar.app.opening import JOURNAL, open_backend
 from sidecar.app.parts import start
 from sidecar.app.people import open_identity, open_tokens
-from sidecar.app.pipeline import PipelineSettings
 from sidecar.app.policy import policy_port
 from sidecar.app.sealing import check_keyring, keyring, master_key
+from sidecar.app.settings import PipelineSettings
 from sidecar.app.tools import open_probes, open_registry
 from sidecar.app.upstreams import open_upstreams
 from sidecar.config import Loaded
@@ -101,7 +101,8 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         keys.drop_retired_redaction_keys(clock.now_ns())
         own_ports: set[int] = set()
         tokens = open_tokens(loaded, stack, own_ports)
-        await start(stack, tokens)
+        if tokens is not None:
+            await start(stack, tokens)
         who = open_identity(loaded, keys, tokens)
         journal = SqliteJournal(
             folder / JOURNAL,

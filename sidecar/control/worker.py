@@ -37,8 +37,7 @@ from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
 from sidecar.identity.driver import Authenticate
-from sidecar.identity.http import ProviderUnavailable
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.ports import ApprovalBook, Watching

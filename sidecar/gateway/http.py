@@ -29,8 +29,7 @@ from sidecar.gateway.rpc.mcp import Asked, McpWire
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
-from sidecar.identity.http import ProviderUnavailable
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, require
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits

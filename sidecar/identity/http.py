@@ -20,10 +20,9 @@ from prometheus_client import Counter
 from processors.model.principal import Principal
 from sidecar.egress.client import Egress, EgressFailed
 from sidecar.egress.rules import Target
-from sidecar.errors import StoreUnavailable
 from sidecar.identity import oidc
 from sidecar.identity.config import Provider
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.oidc import PublicKey
 from sidecar.telemetry import REGISTRY, log
 
@@ -40,10 +39,6 @@ _FETCHES = Counter(
     ("provider", "result"),
     registry=REGISTRY,
 )
-
-
-class ProviderUnavailable(StoreUnavailable):
-    """The provider's keys are not known and cannot be asked for now."""
 
 
 class KeySource:

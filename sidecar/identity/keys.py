@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.principal import Grant, KeyKind, Principal, Role, StoredKey
+from sidecar.errors import StoreUnavailable
 from sidecar.identity.roles import ACTOR_OF_KIND
 
 KEY_KINDS: tuple[KeyKind, ...] = ("agent", "approver", "reader", "admin")
@@ -34,6 +35,10 @@ class KeyStore(Protocol):
     def find_key(self, key_id: str) -> StoredKey | None:
         """The key of that id, revoked or not."""
         ...
+
+
+class ProviderUnavailable(StoreUnavailable):
+    """The provider's keys are not known and cannot be asked for now."""
 
 
 class Unauthenticated(Exception):

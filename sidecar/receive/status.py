@@ -11,8 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from sidecar.errors import StoreUnavailable
-from sidecar.identity.http import ProviderUnavailable
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden
 from sidecar.otlp.errors import TooMany, Undecodable
 from sidecar.store.journal import JournalFull

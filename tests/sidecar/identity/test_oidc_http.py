@@ -13,8 +13,8 @@ from joserfc.jwk import RSAKey
 from sidecar import clock
 from sidecar.egress.client import Egress
 from sidecar.identity.config import ClaimGrant, Provider
-from sidecar.identity.http import KeySource, OidcTokens, ProviderUnavailable
-from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.http import KeySource, OidcTokens
+from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from tests.oidc_rig import real_provider
 
 SECOND = 10**9
