@@ -3,8 +3,13 @@
 Rules
 1. A part has lost what stood around it, and with it what a secret is known by (``password=`` before
    it, the lines of a key around it). So no part shows a word that the redacted trace does not.
-2. Where redaction changed nothing of the texts that parts are cut from, parts stay as they are.
-3. Words are compared, not places: a sentence is cut out without its marks and quotations.
+2. Nor two words in a row, or marks in a row, that it does not: a secret may be made of words that
+   are all said elsewhere.
+3. Where redaction changed nothing of the texts that parts are cut from, parts stay as they are.
+4. Words are compared, not places: a sentence is cut out without its marks and quotations. What
+   redaction put in place of a datum stays; a word that it only uncovered (an escape undone) does
+   not.
+5. An amount is shown when a number is that, read with either mark; its digits alone are not enough.
 """
 
 import re
@@ -17,13 +22,23 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from processors.model.step import Step
-from processors.redact.substitute import BY_KEY
+from processors.redact.hidden import BINARY
+from processors.redact.leaves import UNREADABLE
+from processors.redact.substitute import BY_KEY, SUBSTITUTED
 
 _WORD: Final = re.compile(r"\w+")
+# Two words and the little between them; where a quotation was taken out stand several blanks.
+_NEXT: Final = re.compile(r"(?<!\w)(?=(\w+)((?:[^\w\s\"{}\[\]]|\s(?!\s)){1,3})(\w+))")
+_MARKS: Final = re.compile(r"[^\w\s]{4,}")
+_BLANK: Final = re.compile(r"[^\S ]")
 _ESCAPE: Final = re.compile(r"\\+(?:u[0-9a-fA-F]{4}|.)?")
-_NUMBER: Final = re.compile(r"\d[\d.,'’\u00a0\u202f ]*")
+_NUMBER: Final = re.compile(r"(\d(?:[\d.,'’\u00a0\u202f ]*\d)?)( ?万)?")
+_GROUPS: Final = re.compile(r"['’\u00a0\u202f ]")
 _REPEATED: Final = re.compile(rf"{re.escape(BY_KEY)}(?:\W{{0,3}}{re.escape(BY_KEY)})+")
-_NO_DIGIT: Final = re.compile(r"\D")
+_PUT: Final = re.compile(
+    rf"({SUBSTITUTED.pattern[1:-1]}|{re.escape(BINARY)}|{re.escape(UNREADABLE)})"
+)
+_MANY: Final = 10_000  # 万
 
 
 class Parts:
@@ -39,32 +54,55 @@ class Parts:
         self._kept, self._final = kept, final
         self._same = final == original and kept == steps
 
-    def text(self, part: str, after: str) -> str:
-        """``after``, what redaction made of a part alone, without the words shown nowhere else."""
+    def text(self, after: str) -> str:
+        """``after``, what redaction made of a part alone, without what is shown nowhere else."""
         if self._same:
             return after
-        ours = set(_WORD.findall(after)) - set(_WORD.findall(part))
-        shown = _WORD.sub(lambda word: self._word(word[0], ours), after)
+        pieces = _PUT.split(after)  # every second one was put in place of a datum
+        pieces[::2] = [self._shown(piece) for piece in pieces[::2]]
+        shown = "".join(pieces)
         return after if shown == after else _REPEATED.sub(BY_KEY, shown)
 
-    def shows(self, part: str, after: str) -> bool:
+    def shows(self, after: str) -> bool:
         """Whether a part, redacted to ``after``, stays as it is."""
-        return self.text(part, after) == after
+        return self.text(after) == after
 
     def shows_amount(self, amount: str) -> bool:
         """Whether a number is among those shown, however it is written there."""
-        return self._same or _digits(amount) in self._numbers
+        exact = _exact(amount)
+        return self._same or (exact is not None and exact in self._numbers)
 
-    def _word(self, word: str, ours: set[str]) -> str:
-        return word if word in self._words or word in ours else BY_KEY
+    def _shown(self, piece: str) -> str:
+        hidden = [match.span() for match in _WORD.finditer(piece) if match[0] not in self._words]
+        hidden += [match.span() for match in _MARKS.finditer(piece) if match[0] not in self._marks]
+        for match in _NEXT.finditer(_BLANK.sub(" ", piece)):
+            both = {match[1], match[3]} <= self._words
+            if both and match.groups() not in self._next:
+                hidden += (match.span(1), match.span(3))
+        for start, end in sorted(set(hidden), reverse=True):
+            piece = f"{piece[:start]}{BY_KEY}{piece[end:]}"
+        return piece
 
     @cached_property
     def _words(self) -> set[str]:
         return {word for text in self._texts for word in _WORD.findall(text)}
 
     @cached_property
-    def _numbers(self) -> set[str]:
-        return {_digits(number) for text in self._texts for number in _NUMBER.findall(text)}
+    def _next(self) -> set[tuple[str, ...]]:
+        return {pair for text in self._texts for pair in _NEXT.findall(_BLANK.sub(" ", text))}
+
+    @cached_property
+    def _marks(self) -> set[str]:
+        return {marks for text in self._texts for marks in _MARKS.findall(text)}
+
+    @cached_property
+    def _numbers(self) -> set[Decimal]:
+        return {
+            value
+            for text in self._texts
+            for number, many in _NUMBER.findall(text)
+            for value in _readings(number, _MANY if many else 1)
+        }
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -72,13 +110,28 @@ class Parts:
         return found + [_ESCAPE.sub(" ", text) for text in _leaves(self._kept)]
 
 
-def _digits(number: str) -> str:
-    """What two ways to write an amount have in common: 1.250,00 and 1250."""
+def _exact(number: str) -> Decimal | None:
     try:
-        number = format(Decimal(number), "f")
+        return Decimal(number)
     except InvalidOperation:
-        pass
-    return _NO_DIGIT.sub("", number).strip("0")
+        return None
+
+
+def _readings(number: str, many: int) -> Iterator[Decimal]:
+    """What a number as it is written may mean: 1.250 is 1250 in one language, 1.25 in another."""
+    for one in {number, *_GROUPS.split(number), *number.split(", ")}:
+        plain = _GROUPS.sub("", one).strip(".,")
+        marks = [mark for mark in plain if mark in ".,"]
+        cents = plain[plain.rindex(marks[-1]) + 1 :] if marks else ""
+        written = {plain} if len(marks) == 0 else set()
+        if marks and marks.count(marks[-1]) == 1:
+            written.add(f"{re.sub('[.,]', '', plain[: -len(cents) - 1])}.{cents}")
+        if len(cents) == 3 and plain[0] != "0":
+            written.add(re.sub("[.,]", "", plain))
+        for text in written:
+            value = _exact(text)
+            if value is not None:
+                yield value * many
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -5,8 +5,8 @@ Rules
    answer, claims' texts, identifiers and amounts, errors' and free texts, evidence data, attributes
    that ``allowed`` does not list. Ids, names, times, status, usage, decisions and the outcome stay.
 2. ``redacted``: texts stay, with what ``detectors`` find replaced on the project's terms;
-   attributes of unknown keys go; claims and excerpts show no word that the texts they were cut from
-   do not (``parts``). ``full``: all stays.
+   attributes of unknown keys go; claims and excerpts show no word, and no two in a row, that the
+   texts they were cut from do not (``parts``). ``full``: all stays.
 3. ``content_state`` keeps that there was something: what lost anything is ``redacted``.
 4. Redacting twice changes nothing, and the same trace gives the same result.
 """
@@ -101,13 +101,13 @@ def _claim(claim: Claim, keep: Keeping, parts: Parts) -> Claim:
     amount = claim.amount and keep.text(claim.amount)
     if amount and not parts.shows_amount(amount):
         amount = None
-    kept = ((one, keep.text(one)) for one in claim.objects)
+    kept = [keep.text(one) for one in claim.objects]
     return replace(
         claim,
         subject=keep.name(claim.subject) if claim.subject else claim.subject,
         text=_part(claim.text, keep, parts),
         action=keep.name(claim.action) if claim.action else claim.action,
-        objects=tuple(after for one, after in kept if after and parts.shows(one, after)),
+        objects=tuple(after for after in kept if after and parts.shows(after)),
         amount=amount,
         currency=keep.name(claim.currency) if claim.currency and amount else None,
     )
@@ -115,7 +115,7 @@ def _claim(claim: Claim, keep: Keeping, parts: Parts) -> Claim:
 
 def _part(text: str | None, keep: Keeping, parts: Parts) -> str | None:
     after = keep.text(text) if text else text
-    return parts.text(text, after) if text and after else after
+    return parts.text(after) if after else after
 
 
 def _evidence(item: Evidence, keep: Keeping) -> Evidence:

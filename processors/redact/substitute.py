@@ -25,6 +25,7 @@ _DIGEST = re.compile(
     rf"|hmac:(?:{_KINDS}):[a-p]{{{KEY_ID_CHARACTERS + 64}}}"
 )
 _MASK = re.compile(rf"\[(?:{_KINDS}|dropped)\]\Z")
+SUBSTITUTED: Final = re.compile(rf"(\[(?:{_KINDS}|dropped)\]|{_DIGEST.pattern})")
 
 
 class Substitutes:

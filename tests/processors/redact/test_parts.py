@@ -103,3 +103,63 @@ def test_no_part_of_a_text_shows_a_word_that_the_redacted_text_does_not(before, 
             piece = SECRET[at : at + size]
             if piece not in before + after:
                 assert piece not in str(kept.text) and piece not in str(kept.objects)
+
+
+def cut(whole, part, amount=None):
+    """What a claim cut out of an answer shows once the trace is redacted, and its amount."""
+    claim = Claim(
+        claim_id="c",
+        subject=None,
+        status="success",
+        source="final_answer",
+        rule="x",
+        text=part,
+        amount=amount,
+    )
+    trace = AgentTrace(trace_id="0" * 32, final_output=whole, claims=(claim,))
+    kept = redact(trace, "redacted")
+    assert redact(kept, "redacted") == kept
+    return kept.claims[0].text, kept.claims[0].amount
+
+
+@pytest.mark.requirement("RED-02")
+@pytest.mark.parametrize(
+    ("whole", "part", "shown"),
+    [
+        (
+            r'I use password="\u0068unter2value" for a@b.co now',
+            r'\u0068unter2value" for a@b.co now',
+            '[secret]" for [email] now',
+        ),
+        ("password=%68unter2x%20a%40b.co", "%68unter2x%20a%40b.co", "[secret] [email]"),
+        ("password=!!@@##$$%% works", "!!@@##$$%% works", "[secret] works"),
+        (
+            "The refund agent took one. password=refund-agent-one and ended.",
+            "refund-agent-one and ended.",
+            "[secret] ended.",
+        ),
+        ("password=\na1 b2: of b2 is a1 of\u2003b2", "a1 of\nb2", "a1 of\nb2"),
+    ],
+    ids=["escape undone", "percent undone", "marks only", "words said elsewhere", "still there"],
+)
+def test_a_part_shows_neither_what_was_uncovered_nor_words_never_said_in_a_row(whole, part, shown):
+    assert cut(whole, part)[0] == shown
+
+
+@pytest.mark.requirement("RED-02")
+@pytest.mark.parametrize(
+    ("shown", "amount", "kept"),
+    [
+        ("125 tokens", "12500", False),
+        ("0.125 seconds", "125", False),
+        ("1.250,00 EUR", "1250", True),
+        ("1,250.5 USD", "1250.5", True),
+        ("1'250 CHF", "1250", True),
+        ("order 17 125000 JPY", "125000", True),
+        ("12万元", "120000", True),
+        ("at 10, 49.99 EUR", "49.99", True),
+    ],
+)
+def test_an_amount_stays_where_a_number_shown_is_that(shown, amount, kept):
+    found = cut(f"{shown}; password={amount}-x", "It is issued.", amount)[1]
+    assert found == (amount if kept else None)
