@@ -7,12 +7,13 @@
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from processors.model.call import Approval
+from processors.model.call import Approval, Vote
 from sidecar.store.envelope import Sealer, Sealers
 from sidecar.store.ledger import (
     Answer,
@@ -28,6 +29,12 @@ GATEWAY_SEAL = ""
 FactRow = tuple[int, str, str, str, bytes | None]
 """Place, project, the receipt's entry, call id, sealed arguments."""
 OpenedRow = tuple[OpenedCall, bytes | None]
+APPROVAL_COLUMNS = (
+    "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
+    " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
+    " approvers_min, decision_id, trace_id, consumed_by"
+)
+APPROVAL_NAMES = tuple(APPROVAL_COLUMNS.split(", "))
 ApprovalRow = tuple[Approval, bytes]
 ClaimRow = tuple[Claim, bytes | None]
 
@@ -54,6 +61,23 @@ def open_fact(row: FactRow, sealers: Sealers) -> Fact:
     receipt = from_document(json.loads(row[2])["receipt"])
     arguments = _open_arguments(sealers, row[1], row[3], row[4])
     return Fact(seq=row[0], project=row[1], receipt=receipt, arguments=arguments)
+
+
+def opened_by(entry: str) -> OpenedCall:
+    """The call of a receipt's entry in the chain, as it was opened, without its arguments."""
+    receipt = from_document(json.loads(entry)["receipt"])
+    return OpenedCall(
+        call_id=receipt.call_id,
+        project=receipt.project,
+        principal=receipt.principal,
+        principal_kind=receipt.principal_kind,
+        tool=receipt.tool,
+        class_=receipt.class_,
+        action_hash=receipt.action_hash,
+        started_at_ns=receipt.started_at_ns,
+        key_hash=receipt.key_hash,
+        trace_id=receipt.trace_id,
+    )
 
 
 def open_call(row: OpenedRow, sealers: Sealers) -> OpenedCall:
@@ -85,6 +109,14 @@ def seal_summary(sealers: Sealers, approval: Approval) -> bytes:
     """What an approver is shown, as it is kept."""
     sealer = sealers(approval.project)
     return sealer.seal(approval.summary.encode(), _summary_aad(approval))
+
+
+def approval_of(row: Sequence[Any], votes: Iterable[Vote]) -> ApprovalRow:
+    """A request of a row of ``APPROVAL_COLUMNS`` and its sealed summary."""
+    *values, summary = row
+    fields = dict(zip(APPROVAL_NAMES, values, strict=True))
+    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
+    return Approval(**fields, votes=tuple(votes), summary=""), summary
 
 
 def open_approval(row: ApprovalRow, sealers: Sealers) -> Approval:

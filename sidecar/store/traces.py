@@ -11,8 +11,8 @@ Rules
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -142,6 +142,19 @@ class OpenTrace(Struct, frozen=True, kw_only=True):
     touched_ns: int
     bases: tuple[tuple[str, int], ...] = ()
     lost: int = 0
+
+
+def open_trace(row: Sequence[Any], bases: Iterable[tuple[str, int]], bounds: Bounds) -> OpenTrace:
+    """Of a row: id, project, key, version, moment, items lost, items and bytes kept."""
+    return OpenTrace(
+        open_id=row[0],
+        project=row[1],
+        key=row[2],
+        version=row[3],
+        touched_ns=row[4],
+        bases=tuple(bases),
+        lost=row[5] + bounds.over(row[6], row[7]),
+    )
 
 
 class Digests(Struct, frozen=True):

@@ -8,6 +8,8 @@ from processors.model.verdict import Verdict
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Verdict)
+SUMMARY = "verdict_id, project, suite, baseline, candidate, status, exit_code, created_at_ns"
+"""The columns of a summary, in its order; ``digest, content`` follow where a verdict is kept."""
 
 
 class VerdictQuery(Struct, frozen=True, kw_only=True):
@@ -32,9 +34,20 @@ class VerdictSummary(Struct, frozen=True, kw_only=True):
     created_at_ns: int
 
 
-def encode_verdict(verdict: Verdict) -> bytes:
-    """The verdict as JSON bytes."""
-    return _ENCODER.encode(verdict)
+def verdict_row(verdict: Verdict) -> tuple[object, ...]:
+    """The values of ``SUMMARY, digest, content``."""
+    return (
+        verdict.verdict_id,
+        verdict.project,
+        verdict.suite,
+        verdict.baseline,
+        verdict.candidate,
+        verdict.status,
+        verdict.exit_code,
+        verdict.created_at_ns,
+        verdict.digest,
+        _ENCODER.encode(verdict),
+    )
 
 
 def decode_verdict(content: bytes) -> Verdict:

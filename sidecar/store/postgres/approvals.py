@@ -21,16 +21,10 @@ from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
 from sidecar.store.postgres.text import kept
-from sidecar.store.sealing import ApprovalRow
+from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, ApprovalRow, approval_of
 from sidecar.store.standing import identity_of, why_not_spent
 
 CHANNEL = "agenttwin_approval"
-_COLUMNS = (
-    "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
-    " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
-    " approvers_min, decision_id, trace_id, consumed_by"
-)
-_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 _KEY = "key:"
 _STANDING = (
     "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
@@ -81,12 +75,12 @@ async def find_asked(connection: Connection, wanted: Approval) -> ApprovalRow | 
 
 async def insert(turn: Turn, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in _NAMES}
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
     fields["roles"] = ",".join(asked.roles)
     fields["requester_name"] = kept(asked.requester_name)
-    marks = ",".join(f"${place}" for place in range(1, len(_NAMES) + 2))
+    marks = ",".join(f"${place}" for place in range(1, len(APPROVAL_NAMES) + 2))
     await turn.connection.execute(
-        f"INSERT INTO approval ({_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
+        f"INSERT INTO approval ({APPROVAL_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
         *(*fields.values(), summary),
     )
 
@@ -221,7 +215,7 @@ def _changed(status: str) -> bool:
 
 async def _select(connection: Connection, where: str, *values: object) -> list[ApprovalRow]:
     rows = await connection.fetch(
-        f"SELECT {_COLUMNS}, summary FROM approval {where}",  # noqa: S608
+        f"SELECT {APPROVAL_COLUMNS}, summary FROM approval {where}",  # noqa: S608
         *values,
     )
     votes: dict[str, list[Vote]] = {row["approval_id"]: [] for row in rows}
@@ -234,11 +228,4 @@ async def _select(connection: Connection, where: str, *values: object) -> list[A
         for vote in cast:
             fields = dict(vote)
             votes[fields.pop("approval_id")].append(Vote(**fields))
-    return [_approval(row, votes[row["approval_id"]]) for row in rows]
-
-
-def _approval(row: Any, votes: list[Vote]) -> ApprovalRow:
-    fields = dict(row)
-    summary = fields.pop("summary")
-    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
-    return Approval(**fields, votes=tuple(votes), summary=""), summary
+    return [approval_of(tuple(row), votes[row["approval_id"]]) for row in rows]

@@ -14,7 +14,7 @@ from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
 from sidecar.store.receipts import from_document, text
-from sidecar.store.sealing import FactRow, OpenedRow
+from sidecar.store.sealing import FactRow, OpenedRow, opened_by
 
 _SHORT = (
     "call.call_id, call.project, call.principal, call.tool, call.class AS class_, call.phase,"
@@ -125,20 +125,7 @@ async def find_opened(connection: Connection, call_id: str) -> OpenedRow | None:
     )
     if row is None:
         return None
-    receipt = from_document(json.loads(row["body"])["receipt"])
-    call = OpenedCall(
-        call_id=call_id,
-        project=receipt.project,
-        principal=receipt.principal,
-        principal_kind=receipt.principal_kind,
-        tool=receipt.tool,
-        class_=receipt.class_,
-        action_hash=receipt.action_hash,
-        started_at_ns=receipt.started_at_ns,
-        key_hash=receipt.key_hash,
-        trace_id=receipt.trace_id,
-    )
-    return call, row["arguments"]
+    return opened_by(row["body"]), row["arguments"]
 
 
 async def facts_after(connection: Connection, after: int, limit: int) -> list[FactRow]:

@@ -11,6 +11,7 @@ import msgspec
 
 from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
 from sidecar.store.postgres.connection import Connection
+from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ClaimRow
 
 _COLUMNS = (
@@ -18,7 +19,6 @@ _COLUMNS = (
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
     " answer"
 )
-POLICY_REVISION = "policy_revision"
 _GROUND = (
     "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
     " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"

@@ -44,6 +44,7 @@ from sidecar.store.traces import (
     Publication,
     Quarantined,
     Retention,
+    open_trace,
 )
 
 _MOVE = (
@@ -129,18 +130,7 @@ class PostgresOpenTraces(PostgresTraces):
         bases: dict[int, list[tuple[str, int]]] = {}
         for open_id, trace_id, revision in self._rows(_BASES, [row[0] for row in rows]):
             bases.setdefault(open_id, []).append((trace_id, revision))
-        return [
-            OpenTrace(
-                open_id=row[0],
-                project=row[1],
-                key=row[2],
-                version=row[3],
-                touched_ns=row[4],
-                bases=tuple(bases.get(row[0], ())),
-                lost=row[5] + self._bounds.over(row[6], row[7]),
-            )
-            for row in rows
-        ]
+        return [open_trace(tuple(row), bases.get(row[0], ()), self._bounds) for row in rows]
 
     def parts(self, opened: OpenTrace) -> list[tuple[PartKind, bytes]]:
         """Kind and payload of the parts of an open trace, in order of intake. Raises SealBroken.

@@ -28,13 +28,14 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.postgres import approvals, budgets, calls, claims, vault
 from sidecar.store.postgres.chain import Turn
+from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import Undone, why_not_counted
 
 
 async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
     """Set the revision intents must have been decided under."""
-    if await vault.set_state(turn, claims.POLICY_REVISION, revision.encode()):
+    if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
         await _append(turn, "policy_activated", "", now_ns, {"revision": revision})
 
 
@@ -109,7 +110,7 @@ async def ask(
 async def vote(turn: Turn, ballot: Ballot) -> str | None:
     """Count a vote: None, or the code of why it does not count."""
     row = await approvals.find(turn.connection, ballot.project, ballot.approval_id)
-    revision = await vault.get_state(turn.connection, claims.POLICY_REVISION)
+    revision = await vault.get_state(turn.connection, POLICY_REVISION)
     code = why_not_counted(
         row[0] if row else None,
         ballot,

@@ -9,11 +9,16 @@ from processors.model.verdict import Verdict
 from sidecar.store.asked import bounded
 from sidecar.store.postgres.connection import Database
 from sidecar.store.postgres.text import storable
-from sidecar.store.verdicts import VerdictQuery, VerdictSummary, decode_verdict, encode_verdict
+from sidecar.store.verdicts import (
+    SUMMARY,
+    VerdictQuery,
+    VerdictSummary,
+    decode_verdict,
+    verdict_row,
+)
 
-_SUMMARY = "verdict_id, project, suite, baseline, candidate, status, exit_code, created_at_ns"
 _ADD = (
-    f"INSERT INTO verdict ({_SUMMARY}, digest, content)"  # noqa: S608 (fixed texts only)
+    f"INSERT INTO verdict ({SUMMARY}, digest, content)"  # noqa: S608 (fixed texts only)
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 )
 # The bounds are what an index can use; starts_with decides.
@@ -31,18 +36,7 @@ class PostgresVerdicts:
 
     def add_verdict(self, verdict: Verdict) -> None:
         """Keep it; durable when this returns."""
-        values = (
-            verdict.verdict_id,
-            verdict.project,
-            verdict.suite,
-            verdict.baseline,
-            verdict.candidate,
-            verdict.status,
-            verdict.exit_code,
-            verdict.created_at_ns,
-            verdict.digest,
-            encode_verdict(verdict),
-        )
+        values = verdict_row(verdict)
         self._database.transact_sync(lambda c: c.execute(_ADD, *values))
 
     def get_verdict(self, verdict_id: str, project: str | None = None) -> Verdict | None:
@@ -69,7 +63,7 @@ class PostgresVerdicts:
         values.append(query.limit)
         rows = self._database.read_sync(
             lambda c: c.fetch(
-                f"SELECT {_SUMMARY} FROM verdict WHERE {' AND '.join(where)}"  # noqa: S608
+                f"SELECT {SUMMARY} FROM verdict WHERE {' AND '.join(where)}"  # noqa: S608
                 f" ORDER BY created_at_ns DESC, verdict_id DESC LIMIT ${len(values)}",
                 *values,
             )

@@ -17,15 +17,9 @@ from typing import Any
 
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
-from sidecar.store.sealing import ApprovalRow
+from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, ApprovalRow, approval_of
 from sidecar.store.standing import identity_of, why_not_spent
 
-_COLUMNS = (
-    "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
-    " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
-    " approvers_min, decision_id, trace_id, consumed_by"
-)
-_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 _KEY = "key:"
 _STANDING = (
     "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
@@ -81,11 +75,11 @@ def find_asked(connection: sqlite3.Connection, wanted: Approval) -> ApprovalRow 
 
 def insert(connection: sqlite3.Connection, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in _NAMES}
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
     fields["roles"] = ",".join(asked.roles)
-    marks = ",".join("?" * (len(_NAMES) + 1))
+    marks = ",".join("?" * (len(APPROVAL_NAMES) + 1))
     connection.execute(
-        f"INSERT INTO approval ({_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
+        f"INSERT INTO approval ({APPROVAL_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
         (*fields.values(), summary),
     )
 
@@ -219,22 +213,19 @@ def _select(
     connection: sqlite3.Connection, where: str, values: tuple[object, ...]
 ) -> list[ApprovalRow]:
     rows = connection.execute(
-        f"SELECT {_COLUMNS}, summary FROM approval {where}",  # noqa: S608
+        f"SELECT {APPROVAL_COLUMNS}, summary FROM approval {where}",  # noqa: S608
         values,
     ).fetchall()
     return [_approval(connection, row) for row in rows]
 
 
 def _approval(connection: sqlite3.Connection, row: tuple[Any, ...]) -> ApprovalRow:
-    *values, summary = row
-    fields = dict(zip(_NAMES, values, strict=True))
-    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
-    votes = tuple(
+    votes = (
         Vote(voter=v[0], decision=v[1], reason=v[2], voted_at_ns=v[3], shown_digest=v[4])
         for v in connection.execute(
             "SELECT voter, decision, reason, voted_at_ns, shown_digest FROM vote"
             " WHERE approval_id = ? ORDER BY voted_at_ns",
-            (fields["approval_id"],),
+            (row[0],),
         )
     )
-    return Approval(**fields, votes=votes, summary=""), summary
+    return approval_of(row, votes)

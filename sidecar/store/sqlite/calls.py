@@ -12,7 +12,7 @@ from typing import Any
 from processors.model.call import Receipt
 from sidecar.store.ledger import CallQuery, CallRow, OpenedCall
 from sidecar.store.receipts import from_document
-from sidecar.store.sealing import FactRow, OpenedRow
+from sidecar.store.sealing import FactRow, OpenedRow, opened_by
 
 _SHORT = (
     "call.call_id, call.project, call.principal, call.tool, call.class, call.phase, call.status,"
@@ -115,20 +115,7 @@ def find_opened(connection: sqlite3.Connection, call_id: str) -> OpenedRow | Non
     ).fetchone()
     if row is None:
         return None
-    receipt = from_document(json.loads(row[0])["receipt"])
-    call = OpenedCall(
-        call_id=call_id,
-        project=receipt.project,
-        principal=receipt.principal,
-        principal_kind=receipt.principal_kind,
-        tool=receipt.tool,
-        class_=receipt.class_,
-        action_hash=receipt.action_hash,
-        started_at_ns=receipt.started_at_ns,
-        key_hash=receipt.key_hash,
-        trace_id=receipt.trace_id,
-    )
-    return call, row[1]
+    return opened_by(row[0]), row[1]
 
 
 def facts_after(connection: sqlite3.Connection, after: int, limit: int) -> list[FactRow]:

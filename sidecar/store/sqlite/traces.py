@@ -54,6 +54,7 @@ from sidecar.store.traces import (
     TraceSummary,
     decode_trace,
     encode_trace,
+    open_trace,
     summarise,
 )
 
@@ -216,18 +217,7 @@ class SqliteOpenTraces(SqliteTraces):
                 ),
             ).fetchall()
         bases = self._bases([row[0] for row in rows])
-        return [
-            OpenTrace(
-                open_id=row[0],
-                project=row[1],
-                key=row[2],
-                version=row[3],
-                touched_ns=row[4],
-                bases=tuple(bases.get(row[0], ())),
-                lost=row[5] + self._bounds.over(row[6], row[7]),
-            )
-            for row in rows
-        ]
+        return [open_trace(row, bases.get(row[0], ()), self._bounds) for row in rows]
 
     def _bases(self, open_ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
         bases: dict[int, list[tuple[str, int]]] = {}

@@ -26,10 +26,10 @@ from sidecar.store.ledger import (
     OpenedCall,
     Pace,
 )
+from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
 from sidecar.store.sqlite.chain import Chain
-from sidecar.store.sqlite.vault import POLICY_REVISION
 from sidecar.store.standing import Undone, why_not_counted
 
 

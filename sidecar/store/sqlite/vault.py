@@ -9,8 +9,6 @@ import sqlite3
 
 from sidecar.store.sealing import SealedKey
 
-POLICY_REVISION = "policy_revision"
-
 
 def find_or_add_key(connection: sqlite3.Connection, made: SealedKey) -> SealedKey:
     """The newest key, ``made`` if there was none."""

@@ -11,9 +11,13 @@ from typing import Any
 from processors.model.verdict import Verdict
 from sidecar.store.asked import bounded, encodable
 from sidecar.store.sqlite.connection import open_database, translating
-from sidecar.store.verdicts import VerdictQuery, VerdictSummary, decode_verdict, encode_verdict
-
-_SUMMARY = "verdict_id, project, suite, baseline, candidate, status, exit_code, created_at_ns"
+from sidecar.store.verdicts import (
+    SUMMARY,
+    VerdictQuery,
+    VerdictSummary,
+    decode_verdict,
+    verdict_row,
+)
 
 
 class SqliteVerdicts:
@@ -27,20 +31,9 @@ class SqliteVerdicts:
         """Keep it; durable when this returns."""
         with translating(self._path):
             self._connection.execute(
-                f"INSERT INTO verdict ({_SUMMARY}, digest, content)"  # noqa: S608 (fixed texts only)
+                f"INSERT INTO verdict ({SUMMARY}, digest, content)"  # noqa: S608 (fixed texts only)
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    verdict.verdict_id,
-                    verdict.project,
-                    verdict.suite,
-                    verdict.baseline,
-                    verdict.candidate,
-                    verdict.status,
-                    verdict.exit_code,
-                    verdict.created_at_ns,
-                    verdict.digest,
-                    encode_verdict(verdict),
-                ),
+                verdict_row(verdict),
             )
 
     def get_verdict(self, verdict_id: str, project: str | None = None) -> Verdict | None:
@@ -60,13 +53,13 @@ class SqliteVerdicts:
         if not encodable(query.project, query.suite, after_id):
             return []
         rows = self._rows(
-            f"SELECT {_SUMMARY} FROM verdict"  # noqa: S608 (fixed texts only)
+            f"SELECT {SUMMARY} FROM verdict"  # noqa: S608 (fixed texts only)
             " WHERE (?1 IS NULL OR project = ?1) AND (?2 IS NULL OR suite = ?2)"
             " AND (?4 IS NULL OR (created_at_ns, verdict_id) < (?4, ?5))"
             " ORDER BY created_at_ns DESC, verdict_id DESC LIMIT ?3",
             (query.project, query.suite, query.limit, bounded(moment_ns), after_id),
         )
-        names = _SUMMARY.split(", ")
+        names = SUMMARY.split(", ")
         return [VerdictSummary(**dict(zip(names, row, strict=True))) for row in rows]
 
     def close(self) -> None:

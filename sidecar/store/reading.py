@@ -1,0 +1,116 @@
+"""Reading a ledger: lists, shows, facts and the audit chain, whatever the backend.
+
+**Rules**
+1. What is sealed is opened here, for its own project and row; what does not open raises SealBroken.
+2. What a backend cannot have kept is not there: it is not asked for it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from processors.model.call import Approval, Receipt
+from sidecar.store.envelope import Sealers
+from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
+from sidecar.store.sealing import ApprovalRow, FactRow, open_approval, open_fact
+
+T = TypeVar("T")
+Statement = Callable[..., T | Awaitable[T]]
+"""A query of a backend: takes its connection, then the values."""
+
+
+POLICY_REVISION = "policy_revision"
+"""The state of the gateway that says which policy decides."""
+
+
+class Statements(Struct, frozen=True, kw_only=True):
+    """What a backend can be asked; ``keepable`` says whether all of some texts can be kept."""
+
+    keepable: Callable[..., bool]
+    list_calls: Statement[list[CallRow]]
+    find_call: Statement[CallRow | None]
+    find_receipt: Statement[Receipt | None]
+    facts_after: Statement[list[FactRow]]
+    find_approval: Statement[ApprovalRow | None]
+    list_approvals: Statement[list[ApprovalRow]]
+    get_state: Statement[bytes | None]
+    entries_after: Statement[list[AuditEntry]]
+    audit_end: Statement[tuple[int, str, AuditHead | None]]
+    audit_head: Statement[AuditHead | None]
+    public_keys: Statement[dict[str, bytes]]
+
+
+class LedgerReader:
+    """What lists, shows and verifiers need of a ledger; writes nothing. A backend says how a
+    statement is run."""
+
+    statements: Statements
+    _sealers: Sealers
+
+    def list_calls(self, query: CallQuery) -> list[CallRow]:
+        """Calls that match, newest first."""
+        if not self.statements.keepable(query.project, query.tool, query.trace_id):
+            return []
+        return self._told(self.statements.list_calls, query)
+
+    def get_call(self, call_id: str, project: str | None = None) -> CallRow | None:
+        """One call with its receipts' ids."""
+        if not self.statements.keepable(call_id, project):
+            return None
+        return self._told(self.statements.find_call, project, call_id)
+
+    def get_receipt(self, receipt_id: str, project: str | None = None) -> Receipt | None:
+        """One receipt as it stands in the chain."""
+        if not self.statements.keepable(receipt_id, project):
+            return None
+        return self._told(self.statements.find_receipt, project, receipt_id)
+
+    def facts_after(self, seq: int, limit: int) -> list[Fact]:
+        """Receipts that follow ``seq`` in the chain, with opened arguments. Raises SealBroken."""
+        rows = self._told(self.statements.facts_after, seq, limit)
+        return [open_fact(row, self._sealers) for row in rows]
+
+    def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
+        """A request as stored; whether it has expired since is the reader's arithmetic."""
+        if not self.statements.keepable(approval_id, project):
+            return None
+        row = self._told(self.statements.find_approval, project, approval_id)
+        return open_approval(row, self._sealers) if row else None
+
+    def list_approvals(
+        self,
+        project: str | None = None,
+        limit: int = 100,
+        after: tuple[int, str] | None = None,
+    ) -> list[Approval]:
+        """Requests, newest first; ``after`` a moment and id of the list."""
+        if not self.statements.keepable(project, after[1] if after else None):
+            return []
+        rows = self._told(self.statements.list_approvals, project, limit, after)
+        return [open_approval(row, self._sealers) for row in rows]
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under; None before any."""
+        found = self._told(self.statements.get_state, POLICY_REVISION)
+        return None if found is None else found.decode()
+
+    def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
+        """Audit entries that follow ``seq``, in order."""
+        return self._told(self.statements.entries_after, seq, limit)
+
+    def audit_end(self) -> tuple[int, str, AuditHead | None]:
+        """Place and hash of the last entry, and the signed head, of one moment."""
+        return self._told(self.statements.audit_end)
+
+    def audit_head(self) -> AuditHead | None:
+        """The signed head of the chain."""
+        return self._told(self.statements.audit_head)
+
+    def public_keys(self) -> dict[str, bytes]:
+        """Every signing key's public half, by key id."""
+        return self._told(self.statements.public_keys)
+
+    def _told(self, statement: Statement[T], *values: object) -> T:
+        """A statement's answer. Raises StoreUnavailable."""
+        raise NotImplementedError
