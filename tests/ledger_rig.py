@@ -202,7 +202,7 @@ def intent(opened=None, **fields):
     return Intent(
         **{
             "call": opened, "owner": "o", "lease_until_ns": NOW + 9, "expires_at_ns": NOW + 99,
-            "policy_revision": REVISION, "now_ns": NOW,
+            "policy_revision": REVISION, "now_ns": NOW, "fingerprint": opened.action_hash,
             "receipt": signed(opened, phase="authorised", effect="unknown"), **fields,
         }
     )  # fmt: skip

@@ -4,7 +4,7 @@
 1. Exactly one Reply, and it is the last command.
 2. At most one Forward per attempt, and no new attempt while an effect is possible: a claim that was
    sent or is unknown is reconciled or refused, never taken over (but for a tool that declares
-   ``upstream_idempotent``).
+   ``upstream_idempotent``; an attempt after such a one proves nothing of it by failing).
 3. No Forward of a call with effects without a committed intent that is marked sent.
 4. After a committed intent exactly one of Settle, Release, Keep, before its Record.
 5. Record before Reply. Where the store cannot record, the Reply is a refusal: 503 if nothing was
@@ -245,6 +245,8 @@ class Call:
                 return self._decide() if changes < POLICY_CHANGES_MAX else self._fail_closed()
             case IntentRefused(over=Over() as over):
                 return self._refuse(outcome.over_budget(over))
+            case IntentRefused(code="possible_duplicate"):
+                return self._refuse(outcome.possible_duplicate())
             case IntentRefused(code=code):
                 return self._refuse(outcome.not_spendable(code))
             case StoreFailed():
@@ -291,6 +293,9 @@ class Call:
             )
             return self._record(record, Reply())
         unknown = outcome_unknown(f"the tool answered {event.status}")
+        if self._execute.possible and end == "failed_safe":  # it says nothing of the one before
+            effect, end, passed = "unknown", "unknown", False
+            unknown = outcome.still_possible(f"the tool answered {event.status}")
         return self._record(
             Record(
                 phase="executed",
@@ -307,6 +312,8 @@ class Call:
         )
 
     def _not_sent(self, refusal: Refusal, reason: str) -> Commands:
+        if self._execute.possible:
+            return self._still_possible(reason)
         record = Record(
             phase="executed",
             effect="not_executed",
@@ -315,6 +322,18 @@ class Call:
             end="failed_safe" if self._claim else None,
             claim=self._claim,
             restore_approval=True,
+        )
+        return self._record(record, Reply(refusal=refusal), reason)
+
+    def _still_possible(self, reason: str) -> Commands:
+        refusal = outcome.still_possible(reason)
+        record = Record(
+            phase="executed",
+            effect="unknown",
+            status=refusal.status,
+            code=refusal.code,
+            end="unknown",
+            claim=self._claim,
         )
         return self._record(record, Reply(refusal=refusal), reason)
 

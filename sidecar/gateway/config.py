@@ -13,6 +13,7 @@ from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
+from sidecar.gateway.pointer import is_pointer
 from sidecar.listen.config import Tls
 from sidecar.store.ledger import Pace
 
@@ -84,12 +85,21 @@ class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Idempotency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``header`` is also the upstream's native field; ``derive`` lets the gateway make the key from
-    trace and step ids when the agent sends none."""
+    trace and step ids when the agent sends none.
+
+    ``upstream_retention``: how long an idempotent upstream remembers a key; ``retention`` must not
+    exceed it. ``volatile``: JSON pointers to arguments that change with every try, such as a
+    timestamp. ``duplicate_window``: calls without a key are taken, and the same one again within
+    it is refused; empty: irreversible calls without a key are refused.
+    """
 
     header: str = "Idempotency-Key"
     retention: str = "24h"
     derive: bool = False
     upstream_idempotent: bool = False
+    upstream_retention: str = "24h"
+    volatile: tuple[str, ...] = ()
+    duplicate_window: str = ""
 
 
 class Reconcile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,6 +224,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if tool.name in names:
                 found.append(Problem(f"{where}.name", f"{tool.name!r} is named twice"))
             names.add(tool.name)
+            found += _idempotency_problems(f"{where}.idempotency", tool.idempotency)
             if tool.upstream not in upstreams and self.mode != "twin":
                 found.append(
                     Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
@@ -221,7 +232,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (
                 ("timeout", tool.timeout),
-                ("idempotency.retention", tool.idempotency.retention),
                 ("reconcile.settle", (tool.reconcile and tool.reconcile.settle) or "0s"),
             ):
                 least_ns = 0 if key == "reconcile.settle" else TIMEOUT_LEAST_NS
@@ -256,6 +266,28 @@ def _match_problems(where: str, tool: Tool, *, on_mcp: bool) -> Iterator[Problem
         yield Problem(f"{where}.tool", f"{tool.upstream!r} is no MCP server")
     if not match.path.startswith("/"):
         yield Problem(f"{where}.path", "must start with /")
+
+
+def _idempotency_problems(path: str, rules: Idempotency) -> Iterator[Problem]:
+    for position, pointer in enumerate(rules.volatile):
+        if not is_pointer(pointer):
+            yield Problem(f"{path}.volatile.{position}", f"{pointer!r} is no JSON pointer: /name")
+    lengths = {}
+    for name in ("retention", "upstream_retention", "duplicate_window"):
+        text = getattr(rules, name)
+        if name == "duplicate_window" and not text:
+            continue
+        try:
+            lengths[name] = duration_ns(text, least_ns=TIMEOUT_LEAST_NS)
+        except ValueError as error:
+            yield Problem(f"{path}.{name}", str(error))
+    remembered = lengths.get("upstream_retention", 0)
+    if rules.upstream_idempotent and 0 < remembered < lengths.get("retention", 0):
+        yield Problem(
+            f"{path}.retention",
+            "exceeds upstream_retention: a call would be sent again after the upstream has "
+            "forgotten its key",
+        )
 
 
 def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:

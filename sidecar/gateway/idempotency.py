@@ -4,8 +4,9 @@
 1. A key belongs to project, principal and tool; nobody else can see it, use it up or probe it.
 2. The same key with another action is refused, and says nothing of the first.
 3. A new attempt only where no effect is possible: never sent, or proved without effect; after that
-   only for a tool that declares ``upstream_idempotent``. While its owner is at it, a call that was
-   sent is in flight, whatever a clock says of its lease.
+   only for a tool that declares ``upstream_idempotent``, and while the upstream remembers the key:
+   until the claim of the first attempt that may have had its effect expires. While its owner is at
+   it, a call that was sent is in flight, whatever a clock says of its lease.
 4. The upstream gets a key derived from ours: stable over attempts and restarts, and of no use to
    another project.
 5. An expired key of an irreversible call is remembered and refused, never executed again.
@@ -33,10 +34,12 @@ class KeyRules(Struct, frozen=True, kw_only=True):
 
 
 class Execute(Struct, frozen=True, kw_only=True):
-    """Go on: claim the key, or take over what was seen."""
+    """Go on: claim the key, or take over what was seen; ``possible``: an attempt before may have
+    had its effect."""
 
     attempt: int = 1
     seen: Seen | None = None
+    possible: bool = False
 
 
 class Replay(Struct, frozen=True, kw_only=True):
@@ -96,11 +99,12 @@ def meaning(
         return Replay(claim=claim) if claim.answer is not None else _not_kept(claim)
     if claim.state in ("failed_safe", "resolved_not_done"):
         return _take_over(claim)
-    if claim.state == "unknown" or (claim.state == "sent" and not runs):
-        return _take_over(claim) if rules.upstream_idempotent else Unknown(claim=claim)
-    if claim.state == "claimed" and not runs:
+    if claim.state != "unknown" and runs:
+        return InFlight()
+    if claim.state == "claimed" and not claim.possible:
         return _take_over(claim)
-    return InFlight()
+    again = rules.upstream_idempotent and now_ns < claim.expires_at_ns
+    return _take_over(claim, possible=True) if again else Unknown(claim=claim)
 
 
 def in_flight() -> Refusal:
@@ -137,9 +141,9 @@ def not_settled(seconds: int) -> Refusal:
     )
 
 
-def _take_over(claim: Claim) -> Execute:
+def _take_over(claim: Claim, *, possible: bool = False) -> Execute:
     seen = Seen(claim_id=claim.claim_id, fence=claim.fence, state=claim.state)
-    return Execute(attempt=claim.attempt + 1, seen=seen)
+    return Execute(attempt=claim.attempt + 1, seen=seen, possible=possible)
 
 
 def _reused() -> Refusal:

@@ -3,7 +3,8 @@ whether it may be made at all.
 
 **Rules**
 1. In twin mode a call without an episode is refused; outside it an episode's credential is.
-2. An irreversible call needs a key, and a ledger that survives (unless accepted otherwise).
+2. An irreversible call needs a key, or a tool that guards calls without one by its
+   ``duplicate_window``; and a ledger that survives (unless accepted otherwise).
 3. Observe mode refuses none of what rule 2 or policy refuses, only what cannot be sent safely.
    Gateway-wide observe does not reach irreversible tools: they must say so themselves.
 4. An episode has keys of its own: two runs of one agent never share a claim.
@@ -18,8 +19,9 @@ from sidecar.gateway import outcome, token
 from sidecar.gateway.action import Prepared, ToolRequest
 from sidecar.gateway.config import Mode
 from sidecar.gateway.events import CallReceived
+from sidecar.gateway.fingerprint import fingerprint
 from sidecar.gateway.idempotency import KeyRules, key_hash
-from sidecar.gateway.problem import Refusal
+from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import (
     Preferences,
@@ -32,6 +34,7 @@ from sidecar.gateway.request import (
 from sidecar.store.ledger import OpenedCall
 
 APPROVAL_TOKEN = "approval-token"  # noqa: S105 - a header's name
+CONFIRM_DISTINCT = "confirm-distinct"
 
 
 class House(Struct, frozen=True, kw_only=True):
@@ -46,13 +49,17 @@ class House(Struct, frozen=True, kw_only=True):
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """An opened call: what the store keeps, what the machine gets, and how it is enforced."""
+    """An opened call: what the store keeps, what the machine gets, and how it is enforced.
+
+    ``distinct_since_ns``: not to be made when the same was made since then.
+    """
 
     call: OpenedCall
     received: CallReceived
     trace: TraceContext
     enforcement: str
     episode: str | None
+    distinct_since_ns: int | None = None
 
 
 def open_call(
@@ -81,15 +88,28 @@ def open_call(
         arguments=prepared.arguments,
     )
     observe = _observes(tool, house)
-    received = _received(request, tool, call, house, observe=observe)
-    refusal = request.refusal or _refusal(call, principal, house, observe=observe)
+    received = _received(request, prepared, call, house, observe=observe)
+    refusal = request.refusal or _refusal(call, principal, house, tool, observe=observe)
     return Opening(
         call=call,
         received=_with_refusal(received, refusal),
         trace=trace,
         enforcement=_enforcement(house, observe=observe),
         episode=principal.episode,
+        distinct_since_ns=_distinct_since(request, tool, call),
     )
+
+
+def _distinct_since(request: ToolRequest, tool: RegisteredTool, call: OpenedCall) -> int | None:
+    """Since when a call without a key must not have been made; None where it may have been."""
+    said = single(request.headers, CONFIRM_DISTINCT)
+    if said not in (None, "?0", "?1"):
+        raise Refused(400, "confirm_distinct_invalid", "Confirm-Distinct is ?1 or ?0 (RFC 8941)")
+    if call.key_hash is not None or call.class_ == "read" or said == "?1":
+        return None
+    if not tool.duplicate_window_ns:
+        return None
+    return call.started_at_ns - tool.duplicate_window_ns
 
 
 def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedCall:
@@ -107,13 +127,14 @@ def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedC
 
 
 def _received(
-    request: ToolRequest, tool: RegisteredTool, call: OpenedCall, house: House, *, observe: bool
+    request: ToolRequest, prepared: Prepared, call: OpenedCall, house: House, *, observe: bool
 ) -> CallReceived:
+    tool = prepared.tool
     config, wishes = tool.config, preferences(request.headers)
     proven, fault = _token(request, tool, call, house)
     return CallReceived(
         class_=config.class_,
-        fingerprint=call.action_hash,
+        fingerprint=fingerprint(prepared),
         rules=KeyRules(
             class_=config.class_,
             upstream_idempotent=config.idempotency.upstream_idempotent,
@@ -200,7 +221,7 @@ def _enforcement(house: House, *, observe: bool) -> str:
 
 
 def _refusal(
-    call: OpenedCall, principal: Principal, house: House, *, observe: bool
+    call: OpenedCall, principal: Principal, house: House, tool: RegisteredTool, *, observe: bool
 ) -> Refusal | None:
     if house.mode == "twin" and (principal.kind != "episode" or principal.episode is None):
         return Refusal(
@@ -228,4 +249,6 @@ def _refusal(
             detail="the ledger would not survive a restart, so irreversible calls are refused; "
             "put the store on a disk, or set gateway.accept_ephemeral_ledger",
         )
-    return None if call.key_hash else outcome.key_required("the call is irreversible")
+    if call.key_hash or tool.duplicate_window_ns:
+        return None
+    return outcome.key_required("the call is irreversible")

@@ -13,7 +13,7 @@ from sidecar.store.budget import Over
 from sidecar.store.ledger import ClaimState
 
 _INTERMEDIARY = frozenset({502, 503, 504})
-_COME_BACK = frozenset({409, 425})
+_COME_BACK = frozenset({409, 425, 429})
 
 
 def read_status(
@@ -81,6 +81,30 @@ def store_failed() -> Refusal:
         detail="the ledger cannot be used, so the call was not made; the log says why",
         next_action="retry",
         retry_after=1,
+    )
+
+
+def still_possible(why: str) -> Refusal:
+    """409: this attempt had no effect, one before it may have had; the tool takes the key again."""
+    return Refusal(
+        status=409,
+        code="outcome_unknown",
+        detail=f"this attempt had no effect ({why}), and it is not known whether the one before it "
+        "had; ask again with the same key. Do not repeat it under another key",
+        next_action="retry",
+        retry_after=1,
+    )
+
+
+def possible_duplicate() -> Refusal:
+    """409: the same call, without a key, was made moments ago."""
+    return Refusal(
+        status=409,
+        code="possible_duplicate",
+        detail="the same call by the same agent was made moments ago, or its outcome is not known; "
+        "it is not made again. If another one is meant, send Confirm-Distinct: ?1, or a new "
+        "Idempotency-Key for each intended action",
+        next_action="request",
     )
 
 

@@ -51,6 +51,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     tool_digest: str
     timeout_ns: int
     key_retention_ns: int
+    duplicate_window_ns: int
     settle_ns: int
 
     @property
@@ -186,8 +187,13 @@ def _compile(
         tool_digest=_digest(tool, schema, where, problems),
         timeout_ns=duration_ns(tool.timeout),
         key_retention_ns=duration_ns(tool.idempotency.retention),
+        duplicate_window_ns=_duration_or_none(tool.idempotency.duplicate_window),
         settle_ns=_settle_ns(tool),
     )
+
+
+def _duration_or_none(text: str) -> int:
+    return duration_ns(text) if text else 0
 
 
 def _settle_ns(tool: Tool) -> int:

@@ -25,6 +25,8 @@ ClaimState = Literal[
 HoldState = Literal["held", "settled", "released"]
 GENESIS = "sha256:" + "0" * 64
 ANSWER_BYTES_MAX = 1024**2
+TOMBSTONE_NS = 90 * 86_400 * 10**9
+"""How long an irreversible call's key is remembered after it has expired."""
 
 
 class Scope(Struct, frozen=True, kw_only=True):
@@ -45,7 +47,9 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """One row of the idempotency table. ``answer`` is None when none was kept."""
+    """One row of the idempotency table. ``answer`` is None when none was kept; ``possible``: an
+    attempt before this one may have had its effect, so that this one's having none proves nothing.
+    """
 
     claim_id: int
     project: str
@@ -64,6 +68,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     approval_id: str | None = None
     receipt_id: str | None = None
     reason: str | None = None
+    possible: bool = False
     answer: Answer | None = None
 
 
@@ -110,7 +115,8 @@ class ApprovalUse(Struct, frozen=True, kw_only=True):
 
 class Intent(Struct, frozen=True, kw_only=True):
     """What the one final transaction writes. ``expected`` is the claim to take over, None for a new
-    one; ``receipt`` is the signed authorisation."""
+    one; ``receipt`` is the signed authorisation; ``fingerprint`` what makes another call with the
+    key the same. ``distinct_since_ns``: refused when the same was called since then."""
 
     call: OpenedCall
     owner: str
@@ -119,9 +125,11 @@ class Intent(Struct, frozen=True, kw_only=True):
     policy_revision: str
     receipt: Receipt
     now_ns: int
+    fingerprint: str
     expected: Seen | None = None
     approval: ApprovalUse | None = None
     holds: tuple[Hold, ...] = ()
+    distinct_since_ns: int | None = None
 
 
 class Committed(Struct, frozen=True, kw_only=True):
@@ -135,8 +143,8 @@ class Occupied(Struct, frozen=True, kw_only=True):
 
 
 class NotCommitted(Struct, frozen=True, kw_only=True):
-    """Refused: ``policy_changed``, ``budget_exceeded`` (then ``over`` says which budget) or an
-    ``approval_…`` code. Nothing was written."""
+    """Refused: ``policy_changed``, ``possible_duplicate``, ``budget_exceeded`` (then ``over`` says
+    which budget) or an ``approval_…`` code. Nothing was written."""
 
     code: str
     over: Over | None = None

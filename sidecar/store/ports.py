@@ -255,6 +255,11 @@ class Recovery(Protocol):
         """Claims whose outcome is unknown."""
         ...
 
+    async def forget(self, now_ns: int, limit: int) -> int:
+        """Drop up to ``limit`` stored answers that have expired, and claims kept long enough; how
+        many. What is unknown is never dropped."""
+        ...
+
     def opened_call(self, call_id: str) -> OpenedCall | None:
         """A call as it was opened, with its arguments."""
         ...

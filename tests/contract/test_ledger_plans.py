@@ -70,6 +70,7 @@ HOT = {
     "make": lambda c: claims.make(c, intent()),
     "ground": lambda c: claims.ground(c, intent()),
     "call_of": lambda c: claims.call_of(c, Seen(claim_id=1, fence=1, state="sent")),
+    "same": lambda c: claims.same(c, intent(distinct_since_ns=NOW)),
     "find_claim": lambda c: claims.find(c, SCOPE),
     "owners_of_open": claims.owners_of_open,
     "open_of": lambda c: claims.open_of(c, ["o1"], 100),

@@ -180,7 +180,7 @@ class Performer:
             request_id=self.call.call_id,
             session_id=self.call.trace_id,
             prior_tools=self._ledger.prior_tools(self.call),
-            key_present=self.call.key_hash is not None,
+            key_present=self._guarded,
             attempt=attempt,
             budget=self._standings(),
         )
@@ -309,6 +309,8 @@ class Performer:
             policy_revision=revision or self._desk.ports.policy.revision,
             receipt=self._sign(phase="authorised", effect="unknown", status=0, now_ns=now_ns),
             now_ns=now_ns,
+            fingerprint=self._fingerprint,
+            distinct_since_ns=self._opening.distinct_since_ns if self._opening else None,
             expected=command.seen,
             approval=self._use(command.approval_id, revision),
             holds=self._holds(now_ns),
@@ -454,6 +456,16 @@ class Performer:
         if decision is None or decision.effect != "allow_with_limits":
             return {}
         return decision.limits
+
+    @property
+    def _guarded(self) -> bool:
+        """Whether a key guards the call, or its tool's window for calls without one."""
+        return self.call.key_hash is not None or self._prepared.tool.duplicate_window_ns > 0
+
+    @property
+    def _fingerprint(self) -> str:
+        assert isinstance(self.first, events.CallReceived)
+        return self.first.fingerprint
 
     @property
     def _ledger(self) -> GatewayLedger:

@@ -1,8 +1,8 @@
 """Calls nobody waits for: what a dead process left, and outcomes nobody knows yet.
 
 **Rules**
-1. A claim that was never sent is FAILED_SAFE; one that was sent is UNKNOWN; both get the receipt
-   that was still owed.
+1. A claim that was never sent is FAILED_SAFE, if no attempt before it was; one that was sent is
+   UNKNOWN; both get the receipt that was still owed.
 2. An unknown outcome is resolved by the tool's own recipe alone, with the evidence kept; what the
    recipe cannot tell stays unknown. Done counts at once, not done only as ``settling`` says, and
    nothing counts while somebody is still at the call.
@@ -45,6 +45,7 @@ from sidecar.telemetry import TASK_FAILURES, log
 _LOG = log("gateway")
 _PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.5, 60.0
 _ORPHAN_SECONDS = 5.0
+_FORGET_SECONDS, _FORGET_MAX = 600.0, 500
 _SECOND_NS = 1_000_000_000
 _POSSIBLE = (Spent(unit="calls", amount="1"), Spent(unit="seconds", amount=None))
 """What a call took that may have been made, whatever becomes of it."""
@@ -68,7 +69,7 @@ async def take_orphans(desk: Desk) -> int:
 
 
 def _left(desk: Desk, claim: Claim) -> ClaimState:
-    if claim.state == "claimed":
+    if claim.state == "claimed" and not claim.possible:
         return "failed_safe"
     call = desk.ports.ledger.opened_call(claim.call_id)
     return "completed" if call is not None and call.class_ == "read" else "unknown"
@@ -108,10 +109,24 @@ async def keep_recovering(desk: Desk) -> None:
     """Where this gateway leads: take what dead gateways left, and ask about what is unknown.
 
     A gateway that becomes the leader asks about every unknown outcome once, and again when it has
-    taken an orphan. Runs until it is cancelled.
+    taken an orphan. It also forgets what has expired. Runs until it is cancelled.
     """
     unasked = asyncio.Event()
-    await asyncio.gather(_keep_taking(desk, unasked), _keep_asking(desk, unasked))
+    await asyncio.gather(
+        _keep_taking(desk, unasked), _keep_asking(desk, unasked), _keep_forgetting(desk)
+    )
+
+
+async def _keep_forgetting(desk: Desk) -> None:
+    pause = _PAUSE_SECONDS_MIN
+    while True:
+        try:
+            led = desk.ports.ledger.leads("recovery")
+            more = led and await desk.ports.ledger.forget(desk.now_ns(), _FORGET_MAX) >= _FORGET_MAX
+            pause = _PAUSE_SECONDS_MIN if more else _FORGET_SECONDS
+        except Exception as error:
+            pause = _failed("forget", error, pause)
+        await asyncio.sleep(pause)
 
 
 async def _keep_taking(desk: Desk, unasked: asyncio.Event) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 
-from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
+from sidecar.store.ledger import (
+    TOMBSTONE_NS,
+    Claim,
+    ClaimEnd,
+    ClaimState,
+    Fence,
+    Intent,
+    Scope,
+    Seen,
+)
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ClaimRow
@@ -17,8 +26,12 @@ from sidecar.store.sealing import ClaimRow
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
-    " answer"
+    " possible, answer"
 )
+_OVER = "state IN ('completed', 'failed_safe', 'resolved_done', 'resolved_not_done')"
+_MAY_HAVE = "(state IN ('sent', 'unknown') OR (state = 'claimed' AND possible))"
+"""Whether the attempt that is taken over, or one before it, may have had its effect: the key then
+expires with the first of them, since the upstream forgets its own."""
 _GROUND = (
     "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
     " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"
@@ -97,7 +110,7 @@ async def make(connection: Connection, intent: Intent) -> Fence | str | None:
         _MAKE,
         *_grounds(intent),
         intent.policy_revision.encode(),
-        *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
+        *(call.project, call.principal, call.tool, call.key_hash, intent.fingerprint),
         *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
         *(intent.expires_at_ns, _approval_id(intent)),
     )
@@ -105,6 +118,40 @@ async def make(connection: Connection, intent: Intent) -> Fence | str | None:
     if row["claim_id"] is not None:
         return Fence(claim_id=row["claim_id"], fence=1)
     return _why_not(row, intent)
+
+
+async def same(connection: Connection, intent: Intent) -> str | None:
+    """A call of the same action by the same principal that had its effect lately, or may have."""
+    call = intent.call
+    found: str | None = await connection.fetchval(
+        "SELECT call_id FROM claim WHERE project = $1 AND principal = $2 AND tool = $3"
+        " AND fingerprint = $4 AND (state IN ('claimed', 'sent', 'unknown')"
+        " OR (state IN ('completed', 'resolved_done') AND updated_at_ns > $5)) LIMIT 1",
+        *(call.project, call.principal, call.tool, intent.fingerprint, intent.distinct_since_ns),
+    )
+    return found
+
+
+async def forget(connection: Connection, now_ns: int, limit: int) -> int:
+    """Drop stored answers that have expired, then claims nothing is remembered for; how many.
+
+    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer.
+    """
+    erased = await connection.execute(
+        "UPDATE claim SET answer = NULL WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        f" WHERE expires_at_ns <= $1 AND {_OVER} AND answer IS NOT NULL"
+        " ORDER BY expires_at_ns LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        *(now_ns, limit),
+    )
+    dropped = await connection.execute(
+        "DELETE FROM claim WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        " JOIN call USING (call_id)"
+        f" WHERE expires_at_ns <= $1 AND {_OVER}"
+        " AND (call.class <> 'irreversible' OR expires_at_ns <= $2)"
+        " ORDER BY expires_at_ns LIMIT $3 FOR UPDATE OF claim SKIP LOCKED)",
+        *(now_ns, now_ns - TOMBSTONE_NS, limit),
+    )
+    return int(erased.rpartition(" ")[2]) + int(dropped.rpartition(" ")[2])
 
 
 async def mark_sent(connection: Connection, claim: Fence, now_ns: int) -> bool:
@@ -145,11 +192,14 @@ async def take_over(connection: Connection, intent: Intent) -> Fence | None:
     seen = intent.expected
     assert seen is not None
     done = await connection.execute(
-        "UPDATE claim SET state = 'claimed', fingerprint = $1, owner = $2, lease_until_ns = $3,"
+        "UPDATE claim SET state = 'claimed', fingerprint = $1, owner = $2,"  # noqa: S608
+        " lease_until_ns = $3,"
         " fence = fence + 1, attempt = attempt + 1, call_id = $4, updated_at_ns = $5,"
-        " expires_at_ns = $6, approval_id = $7, receipt_id = NULL, reason = NULL, answer = NULL"
+        f" expires_at_ns = CASE WHEN {_MAY_HAVE} THEN expires_at_ns ELSE $6 END,"
+        f" possible = {_MAY_HAVE},"
+        " approval_id = $7, receipt_id = NULL, reason = NULL, answer = NULL"
         " WHERE claim_id = $8 AND fence = $9 AND state = $10",
-        *(intent.call.action_hash, intent.owner, intent.lease_until_ns, intent.call.call_id),
+        *(intent.fingerprint, intent.owner, intent.lease_until_ns, intent.call.call_id),
         *(intent.now_ns, intent.expires_at_ns, _approval_id(intent)),
         *(seen.claim_id, seen.fence, seen.state),
     )

@@ -202,6 +202,10 @@ class PostgresLedger(PostgresLedgerReader):
             lambda turn: transactions.record(turn, outcome, arguments, answer)
         )
 
+    async def forget(self, now_ns: int, limit: int) -> int:
+        """Drop up to ``limit`` expired answers and claims; how many."""
+        return await self._database.run(lambda connection: claims.forget(connection, now_ns, limit))
+
     async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
         await self._warm(wanted.project)

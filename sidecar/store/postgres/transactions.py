@@ -42,6 +42,8 @@ async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
 async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> IntentResult:
     """The one final transaction. Raises Undone."""
     connection = turn.connection
+    if intent.distinct_since_ns is not None and await claims.same(connection, intent) is not None:
+        raise Undone(NotCommitted(code="possible_duplicate"), written=False)
     if intent.expected is None:
         fence = await claims.make(connection, intent)
     else:

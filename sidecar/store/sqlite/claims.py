@@ -9,14 +9,24 @@ import sqlite3
 
 import msgspec
 
-from sidecar.store.ledger import Claim, ClaimEnd, ClaimState, Fence, Intent, Scope, Seen
+from sidecar.store.ledger import (
+    TOMBSTONE_NS,
+    Claim,
+    ClaimEnd,
+    ClaimState,
+    Fence,
+    Intent,
+    Scope,
+    Seen,
+)
 from sidecar.store.sealing import ClaimRow
 
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
-    " answer"
+    " possible, answer"
 )
+_OVER = "state IN ('completed', 'failed_safe', 'resolved_done', 'resolved_not_done')"
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
 
@@ -53,6 +63,43 @@ def call_of(connection: sqlite3.Connection, seen: Seen) -> str | None:
 def take(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
     """Make or take over the claim of an intent; None when the scope is another's."""
     return _take_over(connection, intent) if intent.expected else _insert(connection, intent)
+
+
+def same(connection: sqlite3.Connection, intent: Intent) -> str | None:
+    """A call of the same action by the same principal that had its effect lately, or may have."""
+    call = intent.call
+    row = connection.execute(
+        "SELECT call_id FROM claim WHERE project = ? AND principal = ? AND tool = ?"
+        " AND fingerprint = ? AND (state IN ('claimed', 'sent', 'unknown')"
+        " OR (state IN ('completed', 'resolved_done') AND updated_at_ns > ?)) LIMIT 1",
+        (
+            *(call.project, call.principal, call.tool, intent.fingerprint),
+            intent.distinct_since_ns,
+        ),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def forget(connection: sqlite3.Connection, now_ns: int, limit: int) -> int:
+    """Drop stored answers that have expired, then claims nothing is remembered for; how many.
+
+    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer.
+    """
+    erased = connection.execute(
+        "UPDATE claim SET answer = NULL WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        f" WHERE expires_at_ns <= ? AND {_OVER} AND answer IS NOT NULL"
+        " ORDER BY expires_at_ns LIMIT ?)",
+        (now_ns, limit),
+    )
+    dropped = connection.execute(
+        "DELETE FROM claim WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        " JOIN call USING (call_id)"
+        f" WHERE expires_at_ns <= ? AND {_OVER}"
+        " AND (call.class <> 'irreversible' OR expires_at_ns <= ?)"
+        " ORDER BY expires_at_ns LIMIT ?)",
+        (now_ns, now_ns - TOMBSTONE_NS, limit),
+    )
+    return erased.rowcount + dropped.rowcount
 
 
 def mark_sent(connection: sqlite3.Connection, claim: Fence, now_ns: int) -> bool:
@@ -94,7 +141,7 @@ def _insert(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
         " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
         " VALUES (?, ?, ?, ?, ?, 'claimed', ?, ?, 1, 1, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
-            *(call.project, call.principal, call.tool, call.key_hash, call.action_hash),
+            *(call.project, call.principal, call.tool, call.key_hash, intent.fingerprint),
             *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
             *(intent.expires_at_ns, _approval_id(intent)),
         ),
@@ -105,16 +152,24 @@ def _insert(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
     return Fence(claim_id=cursor.lastrowid, fence=1)
 
 
+_MAY_HAVE = "(state IN ('sent', 'unknown') OR (state = 'claimed' AND possible))"
+"""Whether the attempt that is taken over, or one before it, may have had its effect: the key then
+expires with the first of them, since the upstream forgets its own."""
+
+
 def _take_over(connection: sqlite3.Connection, intent: Intent) -> Fence | None:
     seen = intent.expected
     assert seen is not None
     cursor = connection.execute(
-        "UPDATE claim SET state = 'claimed', fingerprint = ?, owner = ?, lease_until_ns = ?,"
+        "UPDATE claim SET state = 'claimed', fingerprint = ?, owner = ?,"  # noqa: S608
+        " lease_until_ns = ?,"
         " fence = fence + 1, attempt = attempt + 1, call_id = ?, updated_at_ns = ?,"
-        " expires_at_ns = ?, approval_id = ?, receipt_id = NULL, reason = NULL, answer = NULL"
+        f" expires_at_ns = CASE WHEN {_MAY_HAVE} THEN expires_at_ns ELSE ? END,"
+        f" possible = {_MAY_HAVE},"
+        " approval_id = ?, receipt_id = NULL, reason = NULL, answer = NULL"
         " WHERE claim_id = ? AND fence = ? AND state = ?",
         (
-            *(intent.call.action_hash, intent.owner, intent.lease_until_ns, intent.call.call_id),
+            *(intent.fingerprint, intent.owner, intent.lease_until_ns, intent.call.call_id),
             *(intent.now_ns, intent.expires_at_ns, _approval_id(intent)),
             *(seen.claim_id, seen.fence, seen.state),
         ),
@@ -134,4 +189,5 @@ def _claim(row: tuple[object, ...]) -> ClaimRow:
     fields = dict(zip(_NAMES, row, strict=True))
     sealed = fields.pop("answer")
     assert sealed is None or isinstance(sealed, bytes)
+    fields["possible"] = bool(fields["possible"])
     return msgspec.convert(fields, Claim), sealed

@@ -192,6 +192,10 @@ class SqliteLedger(SqliteLedgerReader):
             self._news.tell(None)
         return done
 
+    async def forget(self, now_ns: int, limit: int) -> int:
+        """Drop up to ``limit`` expired answers and claims; how many."""
+        return await self._writer.run(lambda c: claims.forget(c, now_ns, limit))
+
     async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
         await self._warm(wanted.project)

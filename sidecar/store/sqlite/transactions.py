@@ -53,6 +53,8 @@ class Transactions:
             raise Undone(NotCommitted(code="policy_changed"))
         if approvals.is_revoked(connection, intent.call.principal):
             raise Undone(NotCommitted(code="key_revoked"))
+        if intent.distinct_since_ns is not None and claims.same(connection, intent) is not None:
+            raise Undone(NotCommitted(code="possible_duplicate"))
         before = claims.call_of(connection, intent.expected) if intent.expected else None
         fence = claims.take(connection, intent)
         if fence is None:

@@ -179,6 +179,20 @@ def test_an_unknown_call_is_sent_again_only_to_a_tool_that_says_it_may_be():
     assert isinstance(last[0], c.CommitIntent)
 
 
+@pytest.mark.parametrize(
+    "event", [e.UpstreamFailed(sent=False, reason="x"), e.UpstreamReplied(status=429)]
+)
+def test_an_attempt_after_an_unknown_one_proves_nothing_by_failing(event):
+    start = (received(upstream_idempotent=True), found("unknown"), e.Decided(decision=ALLOW))
+    sent = (*start, e.IntentCommitted(claim=FENCE), e.SentMarked(), event)
+    _, (hold, record), _ = play(*sent)
+    assert isinstance(hold, c.Keep)
+    assert (record.end, record.effect, record.code) == ("unknown", "unknown", "outcome_unknown")
+    assert not record.restore_approval
+    _, (reply,), _ = play(*sent, e.Recorded())
+    assert (reply.refusal.status, reply.refusal.next_action) == (409, "retry")
+
+
 def test_an_unknown_call_is_reconciled_and_then_looked_up_again():
     start = (received(reconcilable=True), found("unknown"))
     _, (asked,), _ = play(*start)

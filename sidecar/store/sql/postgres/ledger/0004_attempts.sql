@@ -1,0 +1,5 @@
+-- What an earlier attempt may have done; the same action without a key; what expires.
+ALTER TABLE claim ADD COLUMN possible boolean NOT NULL DEFAULT false;
+CREATE INDEX claim_same ON claim (project, principal, tool, fingerprint);
+CREATE INDEX claim_expiry ON claim (expires_at_ns)
+    WHERE state IN ('completed', 'failed_safe', 'resolved_done', 'resolved_not_done');
