@@ -93,8 +93,8 @@ class ChaosShop:
             status, answer = 200, self._shown(target)
         else:
             status, answer = 201, self._take(order, fields.get("idempotency-key", ""))
-            if self._fires(order, "after_send"):
-                self._kill()
+        if self._fires(order, "after_send"):
+            self._kill()
         body = json.dumps(answer).encode()
         writer.write(
             f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\n"
