@@ -12,12 +12,14 @@
 import ipaddress
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
 from sidecar.egress.address import Network, read_networks, refusal
 
 ANSWERS_MAX = 16
+_REMEMBERED_MAX = 4096  # every call asks of the same few
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(/[^?#]*)?\Z")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
@@ -61,6 +63,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return host if self.port == default else f"{host}:{self.port}"
 
 
+@lru_cache(maxsize=_REMEMBERED_MAX)
 def read_target(target: Target) -> Endpoint:
     """The endpoint of a target. Raises TargetRefused."""
     match = _URL.match(target.url)
@@ -130,10 +133,15 @@ def vet(endpoint: Endpoint, answers: Sequence[str]) -> tuple[str, ...]:
             f"{endpoint.name}: {endpoint.host} has more than {ANSWERS_MAX} addresses"
         )
     for address in addresses:
-        why = refusal(address, endpoint.allow)
+        why = _refusal(address, endpoint.allow)
         if why is not None:
             raise TargetRefused(f"{endpoint.name}: {endpoint.host} is {why}")
     return addresses
+
+
+@lru_cache(maxsize=_REMEMBERED_MAX)
+def _refusal(address: str, allow: tuple[Network, ...]) -> str | None:
+    return refusal(address, allow)
 
 
 def _host(target: str, host: str) -> tuple[str, bool]:
