@@ -232,7 +232,7 @@ class Gateway:
                 request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
             )
         except Refused as refused:
-            refusal = refused.refusal()
+            refusal = request.refusal or refused.refusal()
         except Exception as error:  # a fault of ours: nothing was sent, and it is a receipt too
             _LOG.error("call not opened", call_id=call_id, why=error)
             refusal = own_fault()

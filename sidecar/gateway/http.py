@@ -1,10 +1,11 @@
-"""The gateway's reverse proxy: ``/<upstream>/<path>`` in, the tool's answer or a problem out.
+"""The gateway over HTTP: ``/<upstream>/<path>``, ``http://<authority>/<path>`` as a forward proxy,
+or ``POST /v1/actions`` in; the tool's answer or a problem out.
 
 **Rules**
 1. Only the raw target counts; nothing decoded or rebuilt by the server library is ever used.
 2. A request that two readers could take apart differently is refused and its connection closed:
    a deciding header twice or spelt with ``_``, a transfer coding other than ``chunked``, a coded
-   body, another form of target, a Host that is none.
+   body, another form of target, a Host that is none. No tunnel is made.
 3. ``100 Continue`` is sent only when credential, size and framing are good.
 4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
 5. A caller that goes away does not stop its call.
@@ -22,6 +23,8 @@ from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
 from sidecar.gateway.asked.http import send_events
 from sidecar.gateway.driver import Gateway
+from sidecar.gateway.explicit import explicit_request
+from sidecar.gateway.forward import CHALLENGE, CREDENTIAL, below, credential, read_absolute
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, preferences
@@ -48,12 +51,22 @@ _ONCE = frozenset(
     {
         *("authorization", "content-length", "content-type", "transfer-encoding", "host"),
         *("idempotency-key", "approval-token", "expect", "content-encoding"),
+        "proxy-authorization",
     }
 )
+_PROXY_AUTHENTICATION = 407
 _BODILESS = frozenset({204, 304})
 _NO_PROXY = (
-    "this gateway is no forward proxy: call tools at <the gateway's URL>/<upstream>/<path>, and "
-    "name the host of anything else, such as a model on plain HTTP, in NO_PROXY"
+    "this gateway is no forward proxy for what is no upstream of its configuration: name the host "
+    "of anything else, such as a model on plain HTTP, in NO_PROXY"
+)
+_NO_CREDENTIAL = (
+    "send the agent's key as Proxy-Authorization: Bearer <key>, or as the password in the proxy's "
+    "address, http://agent:<key>@<gateway>"
+)
+_NO_TUNNEL = (
+    "no tunnel is made: nobody could judge what goes through it; call tools on plain HTTP by this "
+    "proxy, or at <the gateway's URL>/<upstream>/<path>"
 )
 KEEP_ALIVE_SECONDS = 15.0
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
@@ -152,27 +165,51 @@ class GatewayServer:
         principal: Principal,
         stream: AgentStream,
     ) -> ToolReply:
+        if request.raw_path == "/v1/actions" and request.method == "POST":
+            body = await self._body(request, headers)
+            try:
+                asked = explicit_request(body, headers, self._gateway.registry)
+            except Refused as refused:
+                asked = _nowhere(refused)
+            return await self._gateway.call(asked, principal, stream)
         if request.raw_path.startswith("/v1/"):
             match = _APPROVAL.match(request.raw_path)
             if match is None or request.method != "GET":
-                raise Refused(404, "no_such_page", "there is only GET /v1/approvals/{id} here")
+                raise Refused(
+                    404, "no_such_page", "there are POST /v1/actions and GET /v1/approvals/{id}"
+                )
             known = partial(self._principal, request, headers)
             return await self._gateway.approval(match[1], known, preferences(headers).wait_s)
-        target = _TARGET.match(request.raw_path)
-        if target is None:
-            raise Refused(404, "no_such_upstream", "the path is /<upstream>/<path of the tool>")
-        if target[1] in self._gateway.registry.servers:
-            said = f"{target[1]!r} is an MCP server: it is at /mcp/{target[1]}"
+        try:
+            upstream, raw_path = self._target(request, headers)
+        except Refused as refused:
+            return await self._gateway.call(_nowhere(refused), principal)
+        if upstream in self._gateway.registry.servers:
+            said = f"{upstream!r} is an MCP server: it is at /mcp/{upstream}"
             raise Refused(404, "no_such_upstream", said)
         body = await self._body(request, headers)
         call = ToolRequest(
-            upstream=target[1],
+            upstream=upstream,
             method=request.method,
-            raw_path=target[2],
+            raw_path=raw_path,
             headers=headers,
             body=body,
         )
         return await self._gateway.call(call, principal, stream)
+
+    def _target(self, request: web.BaseRequest, headers: Headers) -> tuple[str, str]:
+        """The upstream a request is for, and the raw path below it. Raises Refused."""
+        if not request.raw_path.startswith("/"):
+            absolute = read_absolute(request.raw_path, _one(headers, "host") or "")
+            targets = (each.target for each in self._gateway.registry.upstreams.values())
+            found = below(absolute, targets)
+            if found is None:
+                raise Refused(404, "no_such_upstream", _NO_PROXY)
+            return found
+        target = _TARGET.match(request.raw_path)
+        if target is None:
+            raise Refused(404, "no_such_upstream", "the path is /<upstream>/<path of the tool>")
+        return target[1], target[2]
 
     async def _events(
         self, request: web.BaseRequest, headers: Headers, approval_id: str
@@ -182,8 +219,11 @@ class GatewayServer:
         return await send_events(request, changes, "approval", seconds=self._take_seconds)
 
     async def _principal(self, request: web.BaseRequest, headers: Headers) -> Principal:
+        forwarded = not request.raw_path.startswith("/")
+        shown = _one(headers, CREDENTIAL if forwarded else "authorization")
         presented = Presented(
-            authorization=_one(headers, "authorization"), certificate=certificate_of(request)
+            authorization=credential(shown) if forwarded else shown,
+            certificate=certificate_of(request),
         )
         carried = episode_token(headers) if self._gateway.mode == "twin" else None
         try:
@@ -192,6 +232,8 @@ class GatewayServer:
                 principal = await self._authenticate(Presented(authorization=f"Bearer {carried}"))
             require(principal, "tools.call")
         except Unauthenticated as error:
+            if forwarded:
+                raise Refused(407, "unauthenticated", _NO_CREDENTIAL) from None
             raise Refused(401, "unauthenticated", str(error)) from None
         except Forbidden as error:
             raise Refused(403, "forbidden", str(error)) from None
@@ -222,13 +264,19 @@ class GatewayServer:
         )
 
 
+def _nowhere(refused: Refused) -> ToolRequest:
+    """A request that is for no tool: it leaves a receipt as every other does."""
+    return ToolRequest(upstream="", method="POST", raw_path="/", refusal=refused.refusal())
+
+
 def _framed(request: web.BaseRequest) -> Headers:
     """The request's headers, when only one reading of the request is possible. Raises Refused."""
+    if request.method == "CONNECT":
+        raise Refused(405, "connect_refused", _NO_TUNNEL)
     if request.method not in _METHODS:
         raise Refused(405, "method_refused", f"{request.method} is not served here")
-    if not request.raw_path.startswith("/"):
-        proxied = "://" in request.raw_path
-        said = _NO_PROXY if proxied else "send the target as a path: /<upstream>/<path>"
+    if not request.raw_path.startswith("/") and "://" not in request.raw_path:
+        said = "send the target as a path, /<upstream>/<path>, or as http://host[:port]/path"
         raise Refused(400, "target_form", said)
     headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
@@ -270,6 +318,8 @@ def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web
         answer.headers.add(name, value)
     if request.method == "HEAD":
         answer.content_length = len(reply.body)
+    if reply.status == _PROXY_AUTHENTICATION:
+        answer.headers["Proxy-Authenticate"] = CHALLENGE
     if close:
         answer.force_close()
     return answer

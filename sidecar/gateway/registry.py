@@ -145,6 +145,12 @@ class Registry:
         return found
 
 
+def parameter(segment: str) -> str | None:
+    """The name of the parameter a template's segment is; None where it is literal."""
+    match = _PARAMETER.match(segment)
+    return match[1] if match else None
+
+
 def _fit(template: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str] | None:
     if len(template) != len(given):
         return None

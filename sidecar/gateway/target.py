@@ -74,7 +74,7 @@ def read_pairs(raw: str, *, what: str = "query") -> Pairs:
 
 def write_pairs(pairs: Pairs) -> str:
     """The one spelling of a list of pairs: everything but unreserved characters is escaped."""
-    return "&".join(f"{_escape(name)}={_escape(value)}" for name, value in pairs)
+    return "&".join(f"{escape(name)}={escape(value)}" for name, value in pairs)
 
 
 def _refuse_raw(raw: str) -> None:
@@ -138,7 +138,8 @@ def _unescape(text: str) -> bytes:
     return first + b"".join(bytes((int(part[:2], 16),)) + part[2:] for part in rest)
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Text as a segment, or as a query's name or value: only unreserved characters stand plain."""
     return "".join(
         chr(code) if code in _UNRESERVED else f"%{code:02X}" for code in text.encode("utf-8")
     )

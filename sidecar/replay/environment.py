@@ -51,6 +51,7 @@ def agent_environment(
     direct = ",".join(kept.get(name, "") for name in ("NO_PROXY", "no_proxy")).split(",")
     no_proxy = ",".join(dict.fromkeys([*filter(None, direct), addresses.host]))
     gateway = f"http://{addresses.host}:{addresses.gateway_port}"
+    proxy = f"http://agent:{quote(who.token, safe='')}@{addresses.host}:{addresses.gateway_port}"
     baggage = f"{BAGGAGE_EPISODE}={quote(who.token, safe='')}"
     return {
         **kept,
@@ -58,8 +59,8 @@ def agent_environment(
         "no_proxy": no_proxy,
         "SIDECAR_GATEWAY_URL": gateway,
         "SIDECAR_AGENT_KEY": who.token,
-        "HTTP_PROXY": gateway,
-        "http_proxy": gateway,
+        "HTTP_PROXY": proxy,
+        "http_proxy": proxy,
         "TRACEPARENT": f"00-{who.trace_id}-{who.span_id}-01",
         "BAGGAGE": baggage,
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{addresses.host}:{addresses.otlp_port}",
