@@ -111,9 +111,20 @@ def _key_bytes(text: bytes) -> bytes:
 
 
 def _write_new(path: Path, data: bytes) -> None:
+    """Make the file whole or not at all: half a key would stop every start after a crash."""
+    making = path.with_name(f".{path.name}.{clock.random_bytes(8).hex()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(making, path)
+        finally:
+            making.unlink(missing_ok=True)
+        _flush(path.parent)
     except FileExistsError:
         return  # another process of ours made it first
     except OSError as error:
@@ -122,7 +133,12 @@ def _write_new(path: Path, data: bytes) -> None:
             where=str(path),
             do="Make the folder writable, or name a file in seal.key_file.",
         ) from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+
+
+def _flush(folder: Path) -> None:
+    """A name is on the disk once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

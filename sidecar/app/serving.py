@@ -16,6 +16,7 @@ from sidecar import clock
 from sidecar.app.desk import open_desk, open_house
 from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
 from sidecar.app.exporting import open_own_traces, prepare_export, start_export
+from sidecar.app.holding import hold_folder
 from sidecar.app.listening import open_certificate
 from sidecar.app.opening import JOURNAL, open_backend
 from sidecar.app.parts import start
@@ -88,6 +89,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
     config, folder = loaded.config, Path(loaded.store_folder)
     async with AsyncExitStack() as stack:
         master = master_key(loaded, make=dev)
+        stack.enter_context(hold_folder(folder))
         stores = stack.enter_context(open_backend(loaded))
         keys = stack.enter_context(closing(stores.keys()))
         ring = keyring(keys, master)

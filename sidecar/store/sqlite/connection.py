@@ -103,18 +103,12 @@ def _make(file: Path) -> None:
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path | str) -> None:
     """Bring the schema up to ``len(scripts)``; a newer one than this is refused."""
     with translating(path):
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(scripts):
-            raise StoreUnavailable(
-                f"the store has schema {version}, this program knows {len(scripts)}",
-                where=str(path),
-                do="Use the program version that wrote it, or a newer one.",
-            )
-        if version == len(scripts):
+        if _version(connection, len(scripts), path) == len(scripts):
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            # Asked again: another process, of a newer program perhaps, may have been faster.
+            version = _version(connection, len(scripts), path)
             for script in scripts[version:]:
                 for statement in statements(script):
                     connection.execute(statement)
@@ -124,6 +118,17 @@ def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path |
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def _version(connection: sqlite3.Connection, known: int, path: Path | str) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > known:
+        raise StoreUnavailable(
+            f"the store has schema {version}, this program knows {known}",
+            where=str(path),
+            do="Use the program version that wrote it, or a newer one.",
+        )
+    return int(version)
 
 
 def statements(script: str) -> Iterator[str]:

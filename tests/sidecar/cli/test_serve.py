@@ -155,6 +155,16 @@ def test_a_busy_port_is_named_with_its_key(tmp_path, key, line):
         assert f"127.0.0.1:{port}" in text and key in text
 
 
+def test_a_second_sidecar_on_the_same_folder_is_refused_while_the_first_runs(tmp_path):
+    with serving(tmp_path):
+        done = sidecar(tmp_path, "serve", "--dev")
+        assert done.returncode == 3
+        assert "another sidecar serves this data folder" in done.stderr
+        assert "Traceback" not in done.stderr
+    with serving(tmp_path) as (_, told):
+        assert told["addresses"]
+
+
 def test_dev_refuses_an_address_that_is_not_loopback(tmp_path):
     text = fails(tmp_path, EPHEMERAL.replace('grpc: "127.0.0.1:0"', 'grpc: "0.0.0.0:0"'), "--dev")
     assert "receive.grpc" in text and "not loopback" in text

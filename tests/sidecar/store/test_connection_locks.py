@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from sidecar.store.sqlite.connection import open_database
+from sidecar.errors import StoreUnavailable
+from sidecar.store.sqlite.connection import migrate, open_database
 
 VISIT = """
 import sqlite3, sys
@@ -46,3 +47,24 @@ def test_a_database_lies_where_its_path_says_whatever_a_uri_makes_of_it(tmp_path
     with contextlib.closing(open_database(path)) as connection:
         connection.execute("CREATE TABLE t (a)")
     assert path.stat().st_size > 0
+
+
+def test_a_newer_program_that_migrates_between_a_look_and_the_lock_is_not_undone(tmp_path):
+    path = tmp_path / "a.db"
+    older = ["CREATE TABLE a (x);"]
+    newer = [*older, "CREATE TABLE b (x);"]
+    with (
+        contextlib.closing(open_database(path)) as ours,
+        contextlib.closing(open_database(path)) as theirs,
+    ):
+
+        def meanwhile(statement):
+            if statement.startswith("BEGIN"):
+                migrate(theirs, newer, path)
+
+        ours.set_trace_callback(meanwhile)
+        with pytest.raises(StoreUnavailable, match="schema 2, this program knows 1"):
+            migrate(ours, older, path)
+        ours.set_trace_callback(None)
+        migrate(theirs, newer, path)
+        assert theirs.execute("PRAGMA user_version").fetchone() == (2,)

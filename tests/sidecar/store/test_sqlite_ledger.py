@@ -31,10 +31,12 @@ def test_a_memory_ledger_works_and_is_ephemeral(tmp_path):
 
 def test_a_file_on_a_memory_file_system_is_ephemeral(tmp_path):
     mounts = tmp_path / "mounts"
-    mounts.write_text(
-        "/dev/sda1 / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"
-        "tmpfs /run/a\\040b tmpfs rw 0 0\n/dev/sdb1 /run/a\\040b/disk ext4 rw 0 0\n"
+    mounts.write_bytes(
+        b"/dev/sda1 / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\nodd\ntmpfs /m\xff tmpfs rw 0 0\n"
+        b"tmpfs /run/a\\040b tmpfs rw 0 0\n/dev/sdb1 /run/a\\040b/disk ext4 rw 0 0\n"
+        b"tmpfs /gr\xc3\xb6\xc3\x9fe tmpfs rw 0 0\n"
     )
+    assert is_ephemeral("/größe/ledger.db", mounts)
     assert is_ephemeral("/dev/shm/x/ledger.db", mounts)
     assert is_ephemeral("/run/a b/ledger.db", mounts)
     assert not is_ephemeral("/run/a b/disk/ledger.db", mounts)

@@ -1,0 +1,34 @@
+"""The seal key that a first start makes: whole or not there."""
+
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from sidecar.app.loading import load_config
+from sidecar.app.sealing import master_key
+from sidecar.errors import SidecarError
+from sidecar.store.envelope import KEY_BYTES
+
+
+@contextmanager
+def full_disk():
+    """No byte can be written to any file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_key_that_could_not_be_written_leaves_none_and_the_next_start_makes_one(tmp_path):
+    loaded = load_config(None, f"sqlite:///{tmp_path}/data")
+    with full_disk(), pytest.raises(SidecarError, match="the seal key cannot be written"):
+        master_key(loaded, make=True)
+    assert list(tmp_path.iterdir()) == []
+    made = master_key(loaded, make=True)
+    assert len(made) == KEY_BYTES
+    assert master_key(loaded, make=True) == made
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
