@@ -217,7 +217,7 @@ async def control(folder, **more):
             sent = {**({"Authorization": f"Bearer {by}"} if by else {}), **(headers or {})}
             url = f"http://127.0.0.1:{each.web.port}{path}"
             async with each.http.request(
-                method, url, json=json, data=data, headers=sent
+                method, url, json=json, data=data, headers=sent, allow_redirects=False
             ) as response:
                 found = {name.lower(): value for name, value in response.headers.items()}
                 return Told(response.status, found, await response.read())

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from sidecar import clock
+from sidecar.app.approving import approval_rules
 from sidecar.app.desk import open_desk, open_house
 from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
 from sidecar.app.exporting import open_own_traces, prepare_export, start_export
@@ -134,7 +135,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             Settings(
                 mode=config.gateway.mode,
                 accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
-                approvals=config.approvals,
+                approvals=approval_rules(config),
                 budgets=config.budgets,
                 body_bytes_max=config.gateway.body_bytes_max,
             ),

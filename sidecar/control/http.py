@@ -4,7 +4,8 @@
 1. Every request but health has a credential, looked at before anything else of it; every answer is
    of that credential's project. An agent learns who it is, and nothing more.
 2. Errors are problem+json; nothing of a request is repeated in them.
-3. An answer has the ETag of its bytes: who sends it back is told when nothing changed, or waits
+3. The pages for people (``pages``) stand beside it, with a sign-in and manners of their own.
+4. An answer has the ETag of its bytes: who sends it back is told when nothing changed, or waits
    until something does.
 """
 
@@ -24,6 +25,7 @@ from sidecar import clock
 from sidecar.control import openapi
 from sidecar.control.arguments import from_http
 from sidecar.control.operations import DOCUMENT_PATH, OPERATIONS, Operation
+from sidecar.control.pages.http import Pages
 from sidecar.control.worker import Desk, Who
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import problem
@@ -64,6 +66,7 @@ class ControlServer:
         tls: Certificate | None = None,
     ) -> None:
         self._desk = desk
+        self._people = Pages(desk, tls=tls is not None)
         self._address = split_address(listen)
         self._limits = limits
         described = openapi.document(desk.version.api)
@@ -100,6 +103,7 @@ class ControlServer:
             web.get(_HEALTH, self._health),
             web.get(DOCUMENT_PATH, self._described),
             *pages,
+            *self._people.routes(),
         ]
 
     @web.middleware

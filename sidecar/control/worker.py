@@ -155,6 +155,11 @@ class Desk:
             self._waiting -= 1
         return found
 
+    def why_not(self, found: Approval, voter: Principal) -> str | None:
+        """Why this person cannot decide this request, in words; None where they can."""
+        code = why_not_eligible(found, voter, self._rules)
+        return None if code is None else _CODES[code][1]
+
     def stream(self, operation: Operation, who: Who, of: Any) -> AsyncIterator[Struct]:
         """The items that a streaming operation gives. Raises Refused."""
         streams = {

@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -133,6 +134,14 @@ def for_agent(approval: Approval) -> dict[str, Any]:
         "action_hash": approval.action_hash,
         "summary": approval.summary,
     }
+
+
+def page_of(approval: Approval, pages: str) -> str | None:
+    """The URL at which a person sees and decides a request; it is no credential. None where it is
+    not known (``pages`` empty)."""
+    if not pages:
+        return None
+    return f"{pages.rstrip('/')}/approvals/{approval.approval_id}?project={quote(approval.project)}"
 
 
 def as_reply(document: dict[str, Any]) -> ToolReply:

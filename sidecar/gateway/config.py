@@ -19,6 +19,7 @@ from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
+_PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
@@ -354,12 +355,17 @@ class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``approvals``: how many approvers, how long a request and its token live."""
+    """Key ``approvals``: how many approvers, how long a request and its token live.
+
+    ``pages``: the URL at which people reach the control port, such as
+    ``https://sidecar.example``; empty is ``control.listen``.
+    """
 
     approvers: int = 1
     expires: str = "10m"
     distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
     fatigue: Fatigue = Fatigue()
+    pages: str = ""
 
     @property
     def expires_ns(self) -> int:
@@ -375,5 +381,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("expires", str(error)))
         if self.approvers < 1:
             found.append(Problem("approvers", "must be at least 1"))
+        if self.pages and not _PAGES.match(self.pages):
+            found.append(Problem("pages", "is no http:// or https:// URL without query"))
         found += [Problem(f"fatigue.{each.path}", each.text) for each in self.fatigue.problems()]
         return found

@@ -70,7 +70,7 @@ class Asked:
                 shown = self._find(approval_id, principal)
                 if shown != told:
                     await known()
-                    yield approvals.for_agent(shown)
+                    yield self._document(shown)
                     told, told_ns = shown, clock.monotonic_ns()
                     if shown.status not in ("pending", "approved"):
                         return
@@ -94,7 +94,7 @@ class Asked:
         )
 
     async def _told(self, shown: Approval) -> dict[str, Any]:
-        document, now_ns = approvals.for_agent(shown), self._desk.now_ns()
+        document, now_ns = self._document(shown), self._desk.now_ns()
         if shown.status == "approved" and await self._ledger.take_token(
             shown.project, shown.approval_id, now_ns
         ):
@@ -105,6 +105,10 @@ class Asked:
                 now_ns=now_ns,
             )
         return document
+
+    def _document(self, shown: Approval) -> dict[str, Any]:
+        page = approvals.page_of(shown, self._desk.settings.approvals.pages)
+        return approvals.for_agent(shown) | ({} if page is None else {"page": page})
 
     async def _moved(self, watching: Watching, seconds: float) -> None:
         """Wait for news, a while, or the gateway's end."""

@@ -13,6 +13,9 @@ from msgspec.structs import replace
 
 from processors.model.call import ApprovalTerms, Reason
 from sidecar import clock
+from sidecar.app.approving import approval_rules
+from sidecar.config import Config
+from sidecar.config import Control as ControlConfig
 from sidecar.gateway.config import Approvals, Fatigue
 from sidecar.gateway.driver import Settings
 from sidecar.gateway.policy.result import PolicyAnswer
@@ -97,6 +100,36 @@ def test_a_held_look_at_what_stays_pending_says_so(tmp_path):
         assert told.json["poll_after_ms"] > 0
 
     run(tmp_path, scenario)
+
+
+def test_a_request_says_where_its_page_is_and_the_url_is_no_credential(tmp_path):
+    async def scenario(each):
+        approval_id = await pending(each)
+        told = await each.ask("GET", f"/v1/approvals/{approval_id}")
+        assert (
+            told.json["page"] == f"https://twin.example/x/approvals/{approval_id}?project=default"
+        )
+
+    run(tmp_path, scenario, approvals=Approvals(pages="https://twin.example/x/"))
+
+
+@pytest.mark.parametrize(
+    ("listen", "pages"),
+    [
+        ("127.0.0.1:4320", "http://127.0.0.1:4320"), ("0.0.0.0:4320", ""), ("127.0.0.1:0", ""),
+        ("", ""), ("[::1]:4320", "http://[::1]:4320"),
+    ],
+)  # fmt: skip
+def test_the_pages_are_the_control_ports_where_it_names_one(listen, pages):
+    config = Config(control=ControlConfig(listen=listen))
+    assert approval_rules(config).pages == pages
+    named = replace(config, approvals=Approvals(pages="https://twin.example"))
+    assert approval_rules(named).pages == "https://twin.example"
+
+
+@pytest.mark.parametrize("pages", ["ftp://x", "twin.example", "https://x/?a=b", "https://x/\n"])
+def test_pages_are_at_a_url(pages):
+    assert [each.path for each in Approvals(pages=pages).problems()] == ["pages"]
 
 
 @pytest.mark.requirement("APR-01")

@@ -1,0 +1,161 @@
+"""The approval pages as HTML: a sign-in, a list, a request with its two buttons.
+
+**Rules**
+1. Whatever did not come from this file is escaped, and stands in text or in a quoted attribute.
+2. No script, nothing loaded from anywhere; the one style is in the page and named by its digest in
+   the policy that goes with every page.
+3. What an approver sees is the request's summary as it is stored, whole, and nothing an agent wrote
+   beside it.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from html import escape
+
+from msgspec import Struct
+
+from processors.model.call import Approval
+from sidecar.plain import plain, plain_lines
+
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}
+body{color:#1a1a1a;background:#fff}
+pre{background:#f4f4f2;border:1px solid #ccc;padding:1rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere}
+dt{font-weight:600}dd{margin:0 0 .5rem;overflow-wrap:anywhere}
+input,textarea{font:inherit;width:100%;box-sizing:border-box;padding:.4rem;margin:.2rem 0 1rem}
+button{font:inherit;padding:.5rem 1.5rem;margin-right:1rem}
+.told{border-left:4px solid #b30000;padding-left:1rem}
+@media (prefers-color-scheme:dark){body{color:#eee;background:#161616}
+pre{background:#222;border-color:#444}a{color:#9cf}}
+"""
+_STYLE_DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none';"
+    f" form-action 'self'; style-src 'sha256-{_STYLE_DIGEST}'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""What goes with every page."""
+ROOT = "/approvals"
+
+
+class Signed(Struct, frozen=True, kw_only=True):
+    """Who is signed in: ``name`` for people; ``form_token`` goes into every form."""
+
+    name: str
+    form_token: str
+
+
+def sign_in(to: str, told: str = "") -> str:
+    """The form that takes a key or a token; ``to`` is the page that was asked for."""
+    return _page(
+        "Sign in to approve",
+        f"{_told(told)}<p>Sign in with your own approver key, or with a token of your identity"
+        " provider. An agent's credential opens nothing here.</p>"
+        f'<form method="post" action="{ROOT}/sign-in" autocomplete="off">'
+        f'<input type="hidden" name="to" value="{escape(to)}">'
+        '<label>Key or token<input type="password" name="key" required autofocus'
+        ' autocomplete="off"></label><button>Sign in</button></form>',
+    )
+
+
+def listing(found: Iterable[Approval], signed: Signed) -> str:
+    """What waits."""
+    rows = "".join(
+        f'<li><a href="{page_of(each)}">{_shown(each.summary.partition(chr(10))[0])}</a>, asked by'
+        f" {_shown(each.requester_name or each.requester)},"
+        f" until {instant(each.expires_at_ns)}</li>"
+        for each in found
+    )
+    body = f"<ul>{rows}</ul>" if rows else "<p>Nothing waits for approval.</p>"
+    return _page("Waiting for approval", body + _sign_out(signed))
+
+
+def request(approval: Approval, signed: Signed, *, why_not: str | None, told: str = "") -> str:
+    """One request; ``why_not`` says why this person cannot decide it, None where they can."""
+    facts = (
+        ("Status", approval.status),
+        ("Asked by", approval.requester_name or approval.requester),
+        ("Asked at", instant(approval.requested_at_ns)),
+        ("Until", instant(approval.expires_at_ns)),
+        ("Approvals needed", str(approval.approvers_min)),
+        ("Action", approval.action_hash),
+        ("What is shown", approval.shown_digest),
+        *(
+            (
+                "Vote",
+                f"{each.decision} by {each.voter} at {instant(each.voted_at_ns)}: {each.reason}",
+            )
+            for each in approval.votes
+        ),
+    )
+    lines = "".join(f"<dt>{name}</dt><dd>{_shown(value)}</dd>" for name, value in facts)
+    return _page(
+        "Approve this call?" if approval.status == "pending" else f"This call: {approval.status}",
+        f"{_told(told)}<pre>{escape(plain_lines(approval.summary))}</pre><dl>{lines}</dl>"
+        f"{_form(approval, signed, why_not)}{_sign_out(signed)}",
+    )
+
+
+def problem(title: str, detail: str) -> str:
+    """What went wrong."""
+    return _page(title, f"<p>{_shown(detail)}</p>")
+
+
+def page_of(approval: Approval) -> str:
+    """A request's page; its project is named, since a person may have a part in several."""
+    return f"{ROOT}/{escape(approval.approval_id)}?project={escape(approval.project)}"
+
+
+def instant(at_ns: int) -> str:
+    """A moment for people."""
+    return datetime.fromtimestamp(at_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _form(approval: Approval, signed: Signed, why_not: str | None) -> str:
+    if approval.status != "pending":
+        return ""
+    if why_not is not None:
+        return f'<p class="told">You cannot decide this: {_shown(why_not)}.</p>'
+    return (
+        f'<form method="post" action="{ROOT}/{escape(approval.approval_id)}/vote">'
+        f'<input type="hidden" name="form_token" value="{escape(signed.form_token)}">'
+        f'<input type="hidden" name="project" value="{escape(approval.project)}">'
+        f'<input type="hidden" name="shown_digest" value="{escape(approval.shown_digest)}">'
+        '<label>Why (kept in the audit chain)<textarea name="reason" required maxlength="1000"'
+        ' rows="3"></textarea></label>'
+        '<button name="decision" value="approve">Approve this one call</button>'
+        '<button name="decision" value="deny">Deny</button></form>'
+    )
+
+
+def _sign_out(signed: Signed) -> str:
+    return (
+        f'<form method="post" action="{ROOT}/sign-out"><p>Signed in as {_shown(signed.name)}.'
+        f' <input type="hidden" name="form_token" value="{escape(signed.form_token)}">'
+        "<button>Sign out</button></p></form>"
+    )
+
+
+def _told(text: str) -> str:
+    return f'<p class="told" role="alert">{_shown(text)}</p>' if text else ""
+
+
+def _shown(text: str) -> str:
+    return escape(plain(text))
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{_shown(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><main><h1>{_shown(title)}</h1>{body}</main></body></html>"
+    )
