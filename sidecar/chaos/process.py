@@ -10,7 +10,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,6 +31,7 @@ from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.upstream import UpstreamReply, UpstreamRequest, Upstreams
 from sidecar.store.ledger import CallOutcome, Fence, Intent, IntentResult
 from sidecar.store.ports import GatewayLedger
+from sidecar.store.stop import BOTH, StopKind
 from sidecar.telemetry import configure_logging
 
 Spoil = Callable[[GatewayLedger], GatewayLedger]
@@ -101,8 +102,8 @@ class _Ledger:
         self._point("after_claim")
         return result
 
-    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
-        held = await self._ledger.mark_sent(claim, now_ns)
+    async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
+        held = await self._ledger.mark_sent(claim, now_ns, kinds)
         self._point("after_intent")
         return held
 

@@ -6,10 +6,6 @@ Rules
 2. What is approved is what was shown: the summary's digest travels with the vote.
 """
 
-import json
-import ssl
-import urllib.error
-import urllib.request
 from typing import Any, get_args
 
 import click
@@ -19,6 +15,7 @@ from processors.model.call import Approval, ApprovalStatus
 from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.loading import load_config
+from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines, talk
 from sidecar.config import Loaded
@@ -115,10 +112,10 @@ def deny(
 def _decide(decision: str, approval_id: str, reason: str, loaded: Loaded, output: str) -> None:
     if not approval_id.isalnum():
         raise SidecarError(f"{approval_id!r} is not an approval's id")
-    shown = _control(loaded, f"/v1/approvals/{approval_id}")
+    shown = control(loaded, f"/v1/approvals/{approval_id}")
     talk(shown["summary"])
     vote = {"reason": reason, "shown_digest": shown["shown_digest"]}
-    decided = _control(loaded, f"/v1/approvals/{approval_id}/{decision}", vote)
+    decided = control(loaded, f"/v1/approvals/{approval_id}/{decision}", vote)
     emit(decided, output, lambda: _verdict(decided))
 
 
@@ -127,70 +124,6 @@ def _verdict(decided: dict[str, Any]) -> str:
     waiting = decided["status"] == "pending"
     suffix = f" ({votes} of {decided['approvers_min']} approvers)" if waiting else ""
     return plain(f"{decided['approval_id']} {decided['status']}{suffix}")
-
-
-_REMEDIES = {
-    401: "Give a key that is not revoked or expired: sidecar key list",
-    403: "Decide with a person's key, not an agent's: sidecar key create --kind approver",
-}
-
-
-def _control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
-    """One request to the running sidecar's control API. Raises SidecarError."""
-    client = loaded.config.client
-    if not client.key:
-        raise SidecarError(
-            "there is no key to decide with",
-            where="--key, SIDECAR_CLIENT_KEY or client.key",
-            do="Make one with: sidecar key create --kind approver --project PROJECT",
-        )
-    if not client.url.startswith(("http://", "https://")):
-        raise SidecarError("client.url is not http:// or https://", where="client.url")
-    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
-        client.url.rstrip("/") + path,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"},
-    )
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(loaded))
-    )
-    try:
-        with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-            return json.load(response)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise SidecarError(
-                _problem(error.read()),
-                where=client.url + path,
-                do=_REMEDIES.get(error.code, ""),
-            ) from None
-    except (OSError, ValueError) as error:
-        raise SidecarError(
-            f"the sidecar does not answer: {getattr(error, 'reason', error)}",
-            where=client.url,
-            do="Start it with sidecar serve, or correct client.url.",
-        ) from None
-
-
-def _tls(loaded: Loaded) -> ssl.SSLContext:
-    """How the control listener's certificate is verified. Raises SidecarError."""
-    file = loaded.config.client.ca_file
-    try:
-        return ssl.create_default_context(cafile=str(loaded.path(file)) if file else None)
-    except OSError as error:
-        raise SidecarError(
-            f"client.ca_file cannot be used: {error.strerror or error}",
-            where=str(loaded.path(file)),
-            do="Name a PEM file with the certificate of who signed the listener's.",
-        ) from None
-
-
-def _problem(body: bytes) -> str:
-    try:
-        problem = json.loads(body)
-        return f"{problem['detail']} ({problem['code']})"
-    except (ValueError, KeyError, TypeError):
-        return "the sidecar refused"
 
 
 def _line(approval: Approval) -> str:

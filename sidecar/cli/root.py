@@ -25,6 +25,7 @@ COMMANDS = {
     "policy": "Check, test and run policy bundles.",
     "approvals": "List, show, approve and deny approval requests.",
     "calls": "List and show tool calls and their receipts.",
+    "release": "Kill switches and freezes.",
     "audit": "Verify and export the audit chain.",
     "chaos": "Prove what the gateway promises when it is killed.",
     "store": "Migrate, back up and prune the store.",

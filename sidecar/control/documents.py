@@ -17,6 +17,7 @@ from processors.model.step import Step
 from sidecar.gateway.config import Mode
 from sidecar.gateway.problem import NextAction
 from sidecar.store.ledger import ClaimState
+from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceSummary
 from sidecar.store.verdicts import VerdictSummary
 
@@ -124,6 +125,12 @@ class ApprovalPage(Struct, frozen=True, kw_only=True):
 
     approvals: tuple[Approval, ...]
     next_cursor: str | UnsetType = UNSET
+
+
+class StopList(Struct, frozen=True, kw_only=True):
+    """Kill switches and freezes: those that stand, then those that were lifted, newest first."""
+
+    stops: tuple[Stop, ...]
 
 
 class VerdictPage(Struct, frozen=True, kw_only=True):

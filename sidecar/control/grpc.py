@@ -31,6 +31,7 @@ from sidecar._pb.v1 import (
     call_pb2,
     key_pb2,
     sidecar_pb2,
+    stop_pb2,
     trace_pb2,
     verdict_pb2,
 )
@@ -50,7 +51,10 @@ from sidecar.store.envelope import SealBroken
 from sidecar.telemetry import Faults, cannot_listen, log
 
 _LOG = log("control")
-_FILES = (*(approval_pb2, audit_pb2, call_pb2, key_pb2, sidecar_pb2, trace_pb2, verdict_pb2),)
+_FILES = (
+    *(approval_pb2, audit_pb2, call_pb2, key_pb2, sidecar_pb2, stop_pb2, trace_pb2),
+    verdict_pb2,
+)
 SERVICES: dict[str, Any] = {
     service.full_name: service
     for file in _FILES

@@ -18,12 +18,14 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.control import documents, requests
 from sidecar.identity.roles import Permission
+from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceSummary
 
 Service = Literal[
     "TraceService",
     "CallService",
     "ApprovalService",
+    "StopService",
     "VerdictService",
     "AuditService",
     "KeyService",
@@ -33,6 +35,7 @@ SERVICES: dict[Service, str] = {
     "TraceService": "What agents did: published traces and their revisions.",
     "CallService": "Tool calls that went through the gateway, and their receipts.",
     "ApprovalService": "Requests that wait for a person's decision.",
+    "StopService": "Kill switches and freezes of a project, its agents and its tools.",
     "VerdictService": "What the gate concluded about releases.",
     "AuditService": "The hash-chained log of everything the gateway did.",
     "KeyService": "API keys of a project.",
@@ -225,6 +228,36 @@ OPERATIONS: tuple[Operation, ...] = (
         gives=Approval,
         permission="approvals.decide",
         errors=(404, 409, 429),
+    ),
+    Operation(
+        name="list_stops",
+        service="StopService",
+        path="/v1/stops",
+        summary="List kill switches and freezes, those that stand first.",
+        asks=requests.ListStopsRequest,
+        gives=documents.StopList,
+    ),
+    Operation(
+        name="set_stop",
+        service="StopService",
+        method="POST",
+        path="/v1/stops",
+        summary="Kill (stop all calls) or freeze (stop those with effects); at once, for a reason.",
+        asks=requests.SetStopRequest,
+        gives=Stop,
+        permission="calls.stop",
+        status=201,
+    ),
+    Operation(
+        name="lift_stop",
+        service="StopService",
+        method="POST",
+        path="/v1/stops/{stop_id}/lift",
+        summary="Vote to lift a stop: a freeze needs one person, a kill two.",
+        asks=requests.LiftStopRequest,
+        gives=Stop,
+        permission="calls.resume",
+        errors=(404, 409),
     ),
     Operation(
         name="list_verdicts",

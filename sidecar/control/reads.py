@@ -25,6 +25,7 @@ from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projec
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
 from sidecar.store.receipts import to_document
+from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceQuery, TraceSummary
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary
 
@@ -50,6 +51,14 @@ class LedgerView(AuditTrail, Calls, Protocol):
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first."""
+        ...
+
+    def find_stop(self, stop_id: str, project: str) -> Stop | None:
+        """One stop with the votes to lift it."""
+        ...
+
+    def list_stops(self, project: str | None = None, limit: int = 100) -> list[Stop]:
+        """Kill switches and freezes, those that stand first."""
         ...
 
 
@@ -294,6 +303,12 @@ def list_projects(views: Views, asked: Asked) -> documents.ProjectList:
     )
 
 
+def list_stops(views: Views, asked: Asked) -> documents.StopList:
+    """Kill switches and freezes."""
+    found = views.ledger.list_stops(asked.project, asked.of.limit)
+    return documents.StopList(stops=tuple(found))
+
+
 def list_tools(views: Views, asked: Asked) -> documents.ToolList:  # noqa: ARG001
     """The registry."""
     return documents.ToolList(tools=views.house.tools)
@@ -404,7 +419,7 @@ READS: dict[str, Read] = {
     for read in (
         *(list_traces, get_trace, list_steps, list_revisions, list_publications),
         *(list_calls, get_call, get_receipt, list_approvals, get_approval),
-        *(list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
+        *(list_stops, list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
         *(list_projects, list_tools, get_policy, who_am_i, get_version),
     )
 }

@@ -16,6 +16,7 @@ from processors.model.call import ApprovalStatus
 from processors.model.names import OutcomeStatus, StepKind
 from sidecar.identity.roles import Actor
 from sidecar.store.ledger import ClaimState
+from sidecar.store.stop import StopKind, StopScope
 
 LIST_MAX = 1000
 WAIT_SECONDS_MAX = 55
@@ -170,6 +171,28 @@ class DenyRequest(Request, frozen=True, kw_only=True):
     approval_id: Id
     reason: Reason
     shown_digest: Filter | None = None
+
+
+class ListStopsRequest(Request, frozen=True, kw_only=True):
+    """Which stops."""
+
+    limit: Limit = 100
+
+
+class SetStopRequest(Request, frozen=True, kw_only=True):
+    """What to stop. ``subject`` is the agent (`key:<id>`) or the tool, empty for the project."""
+
+    kind: StopKind
+    scope: StopScope
+    subject: Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{0,256}$")] = ""
+    reason: Reason
+
+
+class LiftStopRequest(Request, frozen=True, kw_only=True):
+    """A vote to lift a stop."""
+
+    stop_id: Id
+    reason: Reason
 
 
 class ListVerdictsRequest(Request, frozen=True, kw_only=True):

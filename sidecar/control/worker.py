@@ -40,7 +40,8 @@ from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
-from sidecar.store.ports import ApprovalBook, Watching
+from sidecar.store.ports import PeoplesBook, Watching
+from sidecar.store.stop import LiftBallot, Stop, person
 from sidecar.store.traces import TraceQuery
 from sidecar.telemetry import APPROVALS_REFUSED, log
 
@@ -68,7 +69,7 @@ class Desk:
         self,
         views: Views,
         bench: Bench,
-        book: ApprovalBook,
+        book: PeoplesBook,
         authenticate: Authenticate,
         *,
         approvals: Approvals = Approvals(),  # noqa: B008 - frozen
@@ -125,6 +126,10 @@ class Desk:
             return render(done)
         if name == "verify_audit":
             return render(await self._verify())
+        if name == "set_stop":
+            return render(await self._set_stop(asked))
+        if name == "lift_stop":
+            return render(await self._lift_stop(asked))
         assert name in ("approve", "deny"), name
         return render(await self._vote(operation, asked))
 
@@ -239,6 +244,43 @@ class Desk:
             raise _not_counted(code)
         return await self._run(lambda: find(self._views, asked))
 
+    async def _set_stop(self, asked: Asked) -> Stop:
+        of = asked.of
+        if bool(of.subject) != (of.scope != "project"):
+            text = "subject names the agent or tool to stop; a stop of the project has none"
+            raise Refused(422, "subject_misplaced", text)
+        wanted = Stop(
+            stop_id=clock.new_id(),
+            project=asked.project,
+            kind=of.kind,
+            scope=of.scope,
+            subject=of.subject,
+            reason=Masker().mask(of.reason.strip()),
+            set_by=asked.principal.id,
+            set_at_ns=asked.now_ns,
+        )
+        made = await self._book.set_stop(wanted)
+        _LOG.warning("stop_set", stop=made.stop_id, kind=made.kind, by=made.set_by)
+        return made
+
+    async def _lift_stop(self, asked: Asked) -> Stop:
+        voter, of = asked.principal, asked.of
+        ballot = LiftBallot(
+            project=asked.project,
+            stop_id=of.stop_id,
+            lifter=voter.id,
+            identity=person(voter.name, voter.id),
+            reason=Masker().mask(of.reason.strip()),
+            now_ns=asked.now_ns,
+        )
+        code = await self._book.lift_stop(ballot)
+        if code is not None:
+            raise _not_lifted(code)
+        _LOG.warning("stop_lift_vote", stop=of.stop_id, by=voter.id)
+        found = await self._run(lambda: self._views.ledger.find_stop(of.stop_id, asked.project))
+        assert found is not None, "there was one to vote on"
+        return found
+
     async def _verify(self) -> documents.AuditVerification:
         if self._verifying.locked():
             raise Refused(
@@ -350,6 +392,19 @@ _CODES = {
     ),
     "no_such_approval": (404, "there is no such approval in this project"),
 }
+
+
+_NOT_LIFTED = {
+    "no_such_stop": (404, "there is no such stop in this project"),
+    "stop_lifted": (409, "the stop is lifted already"),
+    "vote_repeated": (409, "you have voted to lift it already; a kill needs two people"),
+    "approver_not_eligible": (403, "your credential may not lift it"),
+}
+
+
+def _not_lifted(code: str) -> Refused:
+    status, detail = _NOT_LIFTED[code]
+    return Refused(status, code, detail)
 
 
 def _not_counted(code: str) -> Refused:

@@ -49,6 +49,7 @@ from sidecar.gateway.events import (
     Reconciled,
     Recorded,
     SentMarked,
+    Stopped,
     StoreFailed,
     TimedOut,
     UpstreamFailed,
@@ -247,6 +248,8 @@ class Call:
                 return self._refuse(outcome.over_budget(over))
             case IntentRefused(code="possible_duplicate"):
                 return self._refuse(outcome.possible_duplicate())
+            case IntentRefused(code="killed" | "frozen" as code):
+                return self._refuse(outcome.stopped(code))
             case IntentRefused(code=code):
                 return self._refuse(outcome.not_spendable(code))
             case StoreFailed():
@@ -255,6 +258,8 @@ class Call:
 
     def _marking(self, event: Event) -> Commands:
         match event:
+            case SentMarked(stopped=str(code)):
+                return self._not_sent(outcome.stopped(code), code)
             case SentMarked(held=True):
                 self._state = self._forwarding
                 return (Forward(),)
@@ -275,7 +280,17 @@ class Call:
                 return self._no_answer(reason, outcome.broken(reason))
             case TimedOut():
                 return self._no_answer("it was not answered in time", outcome.read_timed_out())
+            case Stopped(code=code):
+                return self._held_back(outcome.stopped(code))
+            case StoreFailed():  # whether a stop stands cannot be read: then it does
+                return self._held_back(outcome.store_failed())
         return ()
+
+    def _held_back(self, refusal: Refusal) -> Commands:
+        """A read that was not sent in the end."""
+        if self._claim is None:
+            return self._refuse(refusal)
+        return self._not_sent(refusal, refusal.code)
 
     def _replied(self, event: UpstreamReplied) -> Commands:
         effect, end, passed = outcome.read_status(

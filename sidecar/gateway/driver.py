@@ -28,7 +28,7 @@ from sidecar.gateway.desk import Desk
 from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
 from sidecar.gateway.events import Malformed
-from sidecar.gateway.opening import House, nameless_call, open_call
+from sidecar.gateway.opening import House, nameless_call, open_call, stopped
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
@@ -231,8 +231,12 @@ class Gateway:
             opening = open_call(
                 request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
             )
+            opening = stopped(opening, desk.ports.ledger.stop_of(opening.call))
         except Refused as refused:
             refusal = request.refusal or refused.refusal()
+        except StoreUnavailable as error:  # whether a stop stands cannot be read: then it does
+            _LOG.error("ledger failed", call_id=call_id, why=error)
+            refusal = store_failed()
         except Exception as error:  # a fault of ours: nothing was sent, and it is a receipt too
             _LOG.error("call not opened", call_id=call_id, why=error)
             refusal = own_fault()

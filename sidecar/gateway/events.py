@@ -88,9 +88,19 @@ class IntentRefused(Struct, frozen=True, kw_only=True):
 
 
 class SentMarked(Struct, frozen=True, kw_only=True):
-    """From here on an effect counts as possible. ``held`` false: another took the claim."""
+    """From here on an effect counts as possible. ``held`` false: another took the claim.
+
+    ``stopped``: it was not marked, since a stop of this code stands.
+    """
 
     held: bool = True
+    stopped: str | None = None
+
+
+class Stopped(Struct, frozen=True, kw_only=True):
+    """A read was not sent, since a stop of this code (``killed``) stands."""
+
+    code: str
 
 
 class UpstreamReplied(Struct, frozen=True, kw_only=True):
@@ -140,6 +150,7 @@ Event = (
     | KeyTaken
     | IntentRefused
     | SentMarked
+    | Stopped
     | UpstreamReplied
     | UpstreamFailed
     | TimedOut

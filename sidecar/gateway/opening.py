@@ -112,6 +112,14 @@ def _distinct_since(request: ToolRequest, tool: RegisteredTool, call: OpenedCall
     return call.started_at_ns - tool.duplicate_window_ns
 
 
+def stopped(opening: Opening, code: str | None) -> Opening:
+    """The opening of a call that falls under a stop: refused before it is even looked up."""
+    if code is None:
+        return opening
+    received = structs.replace(opening.received, refusal=outcome.stopped(code))
+    return structs.replace(opening, received=received)
+
+
 def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedCall:
     """A request that is no action, for its receipt: no tool, no hash, taken for irreversible."""
     return OpenedCall(

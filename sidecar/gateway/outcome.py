@@ -47,6 +47,19 @@ def denied(reason: Reason | None) -> Refusal:
     return Refusal(status=403, code=code, detail=message or "policy does not allow this call")
 
 
+_STOPS = {
+    "killed": "a person stopped all calls of this project, agent or tool",
+    "frozen": "a person froze calls with effects of this project, agent or tool",
+}
+
+
+def stopped(code: str) -> Refusal:
+    """403: a kill switch or a freeze stands; nothing was sent."""
+    return Refusal(
+        status=403, code=code, detail=f"{_STOPS[code]}; it was not sent, do not try another way"
+    )
+
+
 def over_budget(over: Over) -> Refusal:
     """429: a budget has no room now; 403 where it never has, for this amount."""
     said = f"the call takes {over.amount} {over.unit} of {over.budget!r}, whose limit is "

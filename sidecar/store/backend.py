@@ -29,6 +29,7 @@ from sidecar.store.ports import (
     Verdicts,
 )
 from sidecar.store.redaction import StoredRedactionKeys
+from sidecar.store.stop import Stop
 from sidecar.store.traces import Bounds
 from sidecar.store.upkeep import BackupManifest, SchemaState
 
@@ -87,6 +88,14 @@ class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first; ``after`` a moment and id of the list."""
+        ...
+
+    def find_stop(self, stop_id: str, project: str) -> Stop | None:
+        """One stop with the votes to lift it."""
+        ...
+
+    def list_stops(self, project: str | None = None, limit: int = 100) -> list[Stop]:
+        """Kill switches and freezes, those that stand first, then the newest."""
         ...
 
     def snapshot(self) -> AbstractContextManager[None]:

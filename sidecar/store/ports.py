@@ -34,6 +34,7 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.outbox import Advance, Progress, Waiting
+from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 from sidecar.store.traces import (
     Due,
     Intake,
@@ -219,8 +220,13 @@ class Claims(Protocol):
         """The one final transaction {policy, key, approval, holds, authorisation}."""
         ...
 
-    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
-        """Durably sent from here on; False when the claim is another's."""
+    async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
+        """Durably sent from here on; False when the claim is another's, or a stop of one of these
+        kinds stands."""
+        ...
+
+    def stop_of(self, call: OpenedCall) -> str | None:
+        """The code of the stop (``killed``, ``frozen``) that a call falls under now, or None."""
         ...
 
     async def record(self, outcome: CallOutcome) -> bool:
@@ -329,6 +335,22 @@ class ApprovalBook(Protocol):
         ...
 
 
+class StopBook(Protocol):
+    """Kill switches and freezes."""
+
+    async def set_stop(self, stop: Stop) -> Stop:
+        """The stop, set and durable; or the one like it that stands already."""
+        ...
+
+    async def lift_stop(self, ballot: LiftBallot) -> str | None:
+        """Count a vote to lift a stop: None, or the code of why it does not count."""
+        ...
+
+
+class PeoplesBook(ApprovalBook, StopBook, Protocol):
+    """What people decide: approvals, and what is stopped."""
+
+
 class SigningKeys(Protocol):
     """Keys, secrets and the active policy of the gateway."""
 
@@ -407,7 +429,7 @@ class Checked(Protocol):
 
 
 class GatewayLedger(
-    Claims, Recovery, ApprovalBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
+    Claims, Recovery, ApprovalBook, StopBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
 ):
     """All of the ledger, as the gateway needs it."""
 

@@ -14,6 +14,7 @@ from processors.model.call import Approval, Receipt
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
 from sidecar.store.sealing import ApprovalRow, FactRow, open_approval, open_fact
+from sidecar.store.stop import Stop
 
 T = TypeVar("T")
 Statement = Callable[..., T | Awaitable[T]]
@@ -34,6 +35,8 @@ class Statements(Struct, frozen=True, kw_only=True):
     facts_after: Statement[list[FactRow]]
     find_approval: Statement[ApprovalRow | None]
     list_approvals: Statement[list[ApprovalRow]]
+    find_stop: Statement[Stop | None]
+    list_stops: Statement[list[Stop]]
     get_state: Statement[bytes | None]
     entries_after: Statement[list[AuditEntry]]
     audit_end: Statement[tuple[int, str, AuditHead | None]]
@@ -89,6 +92,18 @@ class LedgerReader:
             return []
         rows = self._told(self.statements.list_approvals, project, limit, after)
         return [open_approval(row, self._sealers) for row in rows]
+
+    def find_stop(self, stop_id: str, project: str) -> Stop | None:
+        """One stop with the votes to lift it."""
+        if not self.statements.keepable(stop_id, project):
+            return None
+        return self._told(self.statements.find_stop, project, stop_id)
+
+    def list_stops(self, project: str | None = None, limit: int = 100) -> list[Stop]:
+        """Kill switches and freezes, those that stand first, then the newest."""
+        if not self.statements.keepable(project):
+            return []
+        return self._told(self.statements.list_stops, project, limit)
 
     def active_policy(self) -> str | None:
         """The policy revision that intents must have been decided under; None before any."""

@@ -45,6 +45,7 @@ from sidecar.store.ledger import (
     CallOutcome,
     ClaimEnd,
     Committed,
+    Fence,
     HoldState,
     Intent,
     NotCommitted,
@@ -52,6 +53,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.ports import GatewayLedger
 from sidecar.store.standing import AskedTooOften
+from sidecar.store.stop import kinds_that_stop
 from sidecar.telemetry import APPROVALS_REFUSED, log
 
 _LOG = log("gateway")
@@ -137,8 +139,7 @@ class Performer:
                 return await self._commit(command)
             case commands.MarkSent(claim=claim):
                 self._possible = self.call.class_ != "read"
-                held = await self._ledger.mark_sent(claim, self._desk.now_ns())
-                return events.SentMarked(held=held)
+                return await self._mark_sent(claim)
             case commands.Forward():
                 return await self._forward()
             case commands.Reconcile(claim=claim):
@@ -154,6 +155,15 @@ class Performer:
             case commands.Reply():
                 raise AssertionError("a Reply is not performed but given")
         return None
+
+    async def _mark_sent(self, claim: Fence) -> events.Event:
+        kinds = kinds_that_stop(self.call.class_)
+        if await self._ledger.mark_sent(claim, self._desk.now_ns(), kinds):
+            return events.SentMarked()
+        stopped = self._ledger.stop_of(self.call)
+        if stopped is not None:
+            self._possible = False
+        return events.SentMarked(held=stopped is not None, stopped=stopped)
 
     async def _look_up(self, wait_ns: int) -> events.Event:
         scope = scope_of(self.call)
@@ -336,6 +346,10 @@ class Performer:
         )
 
     async def _forward(self) -> events.Event:
+        if self.call.class_ == "read":  # what has effects was asked with its mark
+            stopped = self._ledger.stop_of(self.call)
+            if stopped is not None:
+                return events.Stopped(code=stopped)
         hashed = self.call.key_hash
         request = sending.request(
             self._prepared,

@@ -5,6 +5,7 @@
 2. Only ``claimed`` may become ``sent``; only the holder of the fence may end a claim.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ from sidecar.store.ledger import (
     Seen,
 )
 from sidecar.store.postgres.connection import Connection
+from sidecar.store.postgres.stops import ACTIVE
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ClaimRow
+from sidecar.store.stop import StopKind, kinds_that_stop, strongest
 
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
@@ -33,17 +36,18 @@ _MAY_HAVE = "(state IN ('sent', 'unknown') OR (state = 'claimed' AND possible))"
 """Whether the attempt that is taken over, or one before it, may have had its effect: the key then
 expires with the first of them, since the upstream forgets its own."""
 _GROUND = (
-    "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"
-    " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked"
+    "SELECT (SELECT value FROM gateway_state WHERE name = $1) AS revision,"  # noqa: S608
+    " EXISTS (SELECT FROM api_key WHERE key_id = $2 AND revoked_at_ns IS NOT NULL) AS revoked,"
+    " ARRAY(SELECT kind " + ACTIVE.format(project="$3", agent="$4", tool="$5") + ") AS stops"
 )
 _MAKE = (
     f"WITH ground AS ({_GROUND}), made AS ("  # noqa: S608
     "INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner,"
     " lease_until_ns, fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id)"
-    " SELECT $4, $5, $6, $7, $8, 'claimed', $9, $10::bigint, 1, 1, $11, $12::bigint, $13::bigint,"
-    " $14 FROM ground WHERE revision = $3 AND NOT revoked"
+    " SELECT $3, $4, $5, $8, $9, 'claimed', $10, $11::bigint, 1, 1, $12, $13::bigint, $14::bigint,"
+    " $15 FROM ground WHERE revision = $6 AND NOT revoked AND NOT stops && $7"
     " ON CONFLICT DO NOTHING RETURNING claim_id)"
-    " SELECT revision, revoked, (SELECT claim_id FROM made) AS claim_id FROM ground"
+    " SELECT revision, revoked, stops, (SELECT claim_id FROM made) AS claim_id FROM ground"
 )
 
 
@@ -110,7 +114,8 @@ async def make(connection: Connection, intent: Intent) -> Fence | str | None:
         _MAKE,
         *_grounds(intent),
         intent.policy_revision.encode(),
-        *(call.project, call.principal, call.tool, call.key_hash, intent.fingerprint),
+        list(kinds_that_stop(call.class_)),
+        *(call.key_hash, intent.fingerprint),
         *(intent.owner, intent.lease_until_ns, call.call_id, intent.now_ns),
         *(intent.expires_at_ns, _approval_id(intent)),
     )
@@ -154,13 +159,18 @@ async def forget(connection: Connection, now_ns: int, limit: int) -> int:
     return int(erased.rpartition(" ")[2]) + int(dropped.rpartition(" ")[2])
 
 
-async def mark_sent(connection: Connection, claim: Fence, now_ns: int) -> bool:
-    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone."""
+async def mark_sent(
+    connection: Connection, claim: Fence, now_ns: int, kinds: Sequence[StopKind]
+) -> bool:
+    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone, or
+    a stop of one of these kinds stands."""
     return _changed(
         await connection.execute(
-            "UPDATE claim SET state = 'sent', updated_at_ns = $1"
-            " WHERE claim_id = $2 AND fence = $3 AND state = 'claimed'",
-            *(now_ns, claim.claim_id, claim.fence),
+            "UPDATE claim SET state = 'sent', updated_at_ns = $1"  # noqa: S608
+            " WHERE claim_id = $2 AND fence = $3 AND state = 'claimed' AND NOT EXISTS (SELECT "
+            + ACTIVE.format(project="claim.project", agent="claim.principal", tool="claim.tool")
+            + " AND kind = ANY($4))",
+            *(now_ns, claim.claim_id, claim.fence, list(kinds)),
         )
     )
 
@@ -206,14 +216,19 @@ async def take_over(connection: Connection, intent: Intent) -> Fence | None:
     return Fence(claim_id=seen.claim_id, fence=seen.fence + 1) if _changed(done) else None
 
 
-def _grounds(intent: Intent) -> tuple[str, str]:
-    return POLICY_REVISION, intent.call.principal.removeprefix("key:")
+def _grounds(intent: Intent) -> tuple[str, ...]:
+    call = intent.call
+    who = (call.project, call.principal, call.tool)
+    return (POLICY_REVISION, call.principal.removeprefix("key:"), *who)
 
 
 def _why_not(row: Any, intent: Intent) -> str | None:
     if row["revision"] != intent.policy_revision.encode():
         return "policy_changed"
-    return "key_revoked" if row["revoked"] else None
+    if row["revoked"]:
+        return "key_revoked"
+    falls = kinds_that_stop(intent.call.class_)
+    return strongest([kind for kind in row["stops"] if kind in falls])
 
 
 def _approval_id(intent: Intent) -> str | None:

@@ -35,7 +35,16 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
-from sidecar.store.postgres import approvals, budgets, calls, claims, owner, transactions, vault
+from sidecar.store.postgres import (
+    approvals,
+    budgets,
+    calls,
+    claims,
+    owner,
+    stops,
+    transactions,
+    vault,
+)
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
@@ -55,6 +64,7 @@ from sidecar.store.sealing import (
     secret_aad,
 )
 from sidecar.store.standing import AskedTooOften, Undone
+from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 
 LOOK_SECONDS = 2.0
 """How long a wait for a notification lasts at most: it tells soon, the look tells surely."""
@@ -186,11 +196,23 @@ class PostgresLedger(PostgresLedgerReader):
         except Undone as undone:
             return undone.result
 
-    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
-        """Durably sent from here on; False when the claim is another's."""
+    async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
+        """Durably sent from here on; False when the claim is another's, or a stop stands."""
         return await self._database.run(
-            lambda connection: claims.mark_sent(connection, claim, now_ns)
+            lambda connection: claims.mark_sent(connection, claim, now_ns, kinds)
         )
+
+    def stop_of(self, call: OpenedCall) -> str | None:
+        """The code of the stop that a call falls under now, or None."""
+        return self._read(lambda connection: stops.of_call(connection, call))
+
+    async def set_stop(self, stop: Stop) -> Stop:
+        """The stop, set and durable; or the one like it that stands already."""
+        return await self._writer.run(lambda turn: transactions.set_stop(turn, stop))
+
+    async def lift_stop(self, ballot: LiftBallot) -> str | None:
+        """Count a vote to lift a stop: None, or the code of why it does not count."""
+        return await self._writer.run(lambda turn: transactions.lift_stop(turn, ballot))
 
     async def record(self, outcome: CallOutcome) -> bool:
         """Receipt, claim's end, holds, restored approval. False, with nothing written, when the

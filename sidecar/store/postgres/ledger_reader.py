@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from sidecar.store.envelope import Sealers
-from sidecar.store.postgres import approvals, calls, chain, vault
+from sidecar.store.postgres import approvals, calls, chain, stops, vault
 from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
 from sidecar.store.postgres.text import storable
 from sidecar.store.reading import LedgerReader, Statement, Statements
@@ -24,6 +24,8 @@ _STATEMENTS = Statements(
     facts_after=calls.facts_after,
     find_approval=approvals.find,
     list_approvals=approvals.list_newest,
+    find_stop=stops.find,
+    list_stops=stops.newest,
     get_state=vault.get_state,
     entries_after=chain.read_entries,
     audit_end=chain.read_end,

@@ -26,11 +26,12 @@ from sidecar.store.ledger import (
     Occupied,
     Pace,
 )
-from sidecar.store.postgres import approvals, budgets, calls, claims, vault
+from sidecar.store.postgres import approvals, budgets, calls, claims, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import Undone, why_not_counted
+from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
 async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
@@ -159,6 +160,34 @@ async def _approved_of_late(turn: Turn, ballot: Ballot) -> int:
         return 0
     since_ns = ballot.now_ns - ballot.pace.window_ns
     return await approvals.approved_since(turn.connection, ballot, since_ns)
+
+
+async def set_stop(turn: Turn, stop: Stop) -> Stop:
+    """The stop, set; or the one like it that stands already."""
+    if await stops.add(turn.connection, stop):
+        await _append(turn, "stop_set", stop.project, stop.set_at_ns, stop.document())
+    found = await stops.find_like(turn.connection, stop)
+    assert found is not None, "it was set, or there was one like it"
+    return found
+
+
+async def lift_stop(turn: Turn, ballot: LiftBallot) -> str | None:
+    """Count a vote to lift a stop: None, or the code of why it does not count."""
+    found = await stops.find(turn.connection, ballot.project, ballot.stop_id)
+    code = why_not_lifted(found)
+    if code is not None or found is None:
+        return code
+    if await approvals.is_revoked(turn.connection, ballot.lifter):
+        return "approver_not_eligible"
+    lifted = await stops.lift(turn.connection, ballot, found.kind)
+    if lifted is None:
+        return "vote_repeated"
+    body = {"by": ballot.lifter, "reason": ballot.reason, "stop_id": ballot.stop_id}
+    await _append(turn, "stop_lift_vote", ballot.project, ballot.now_ns, body)
+    if lifted:
+        body = {"stop_id": ballot.stop_id}
+        await _append(turn, "stop_lifted", ballot.project, ballot.now_ns, body)
+    return None
 
 
 async def _taken_over(turn: Turn, intent: Intent) -> Fence | None:

@@ -6,6 +6,7 @@
 """
 
 import sqlite3
+from collections.abc import Sequence
 
 import msgspec
 
@@ -20,6 +21,8 @@ from sidecar.store.ledger import (
     Seen,
 )
 from sidecar.store.sealing import ClaimRow
+from sidecar.store.sqlite.stops import ACTIVE
+from sidecar.store.stop import StopKind
 
 _COLUMNS = (
     "claim_id, project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,"
@@ -102,13 +105,19 @@ def forget(connection: sqlite3.Connection, now_ns: int, limit: int) -> int:
     return erased.rowcount + dropped.rowcount
 
 
-def mark_sent(connection: sqlite3.Connection, claim: Fence, now_ns: int) -> bool:
-    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone."""
+def mark_sent(
+    connection: sqlite3.Connection, claim: Fence, now_ns: int, kinds: Sequence[StopKind]
+) -> bool:
+    """From ``claimed`` to ``sent``, before the first byte leaves; False when the fence is gone, or
+    a stop of one of these kinds stands."""
+    marks = ",".join("?" * len(kinds))
     return _changed(
         connection.execute(
-            "UPDATE claim SET state = 'sent', updated_at_ns = ?"
-            " WHERE claim_id = ? AND fence = ? AND state = 'claimed'",
-            (now_ns, claim.claim_id, claim.fence),
+            "UPDATE claim SET state = 'sent', updated_at_ns = ?"  # noqa: S608
+            " WHERE claim_id = ? AND fence = ? AND state = 'claimed' AND NOT EXISTS (SELECT 1 "
+            + ACTIVE.format(project="claim.project", agent="claim.principal", tool="claim.tool")
+            + f" AND kind IN ({marks}))",
+            (now_ns, claim.claim_id, claim.fence, *kinds),
         )
     )
 

@@ -45,7 +45,7 @@ from sidecar.store.sealing import (
     seal_summary,
     secret_aad,
 )
-from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, stops, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
@@ -55,6 +55,7 @@ from sidecar.store.sqlite.scripts import LEDGER, scripts
 from sidecar.store.sqlite.transactions import Transactions
 from sidecar.store.sqlite.writer import Writer
 from sidecar.store.standing import AskedTooOften, Undone
+from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 
 T = TypeVar("T")
 
@@ -177,9 +178,21 @@ class SqliteLedger(SqliteLedgerReader):
             self._news.tell(intent.approval.approval_id)
         return done
 
-    async def mark_sent(self, claim: Fence, now_ns: int) -> bool:
-        """Durably sent from here on; False when the claim is another's."""
-        return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns))
+    async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
+        """Durably sent from here on; False when the claim is another's, or a stop stands."""
+        return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns, kinds))
+
+    def stop_of(self, call: OpenedCall) -> str | None:
+        """The code of the stop that a call falls under now, or None."""
+        return self._read(lambda connection: stops.of_call(connection, call))
+
+    async def set_stop(self, stop: Stop) -> Stop:
+        """The stop, set and durable; or the one like it that stands already."""
+        return await self._writer.run(lambda c: self._jobs.set_stop(c, stop))
+
+    async def lift_stop(self, ballot: LiftBallot) -> str | None:
+        """Count a vote to lift a stop: None, or the code of why it does not count."""
+        return await self._writer.run(lambda c: self._jobs.lift_stop(c, ballot))
 
     async def record(self, outcome: CallOutcome) -> bool:
         """Receipt, claim's end, holds, restored approval. False, with nothing written, when the

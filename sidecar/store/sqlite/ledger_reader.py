@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.reading import LedgerReader, Statement, Statements
-from sidecar.store.sqlite import approvals, calls, chain, vault
+from sidecar.store.sqlite import approvals, calls, chain, stops, vault
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.sqlite.presence import Presence
 
@@ -29,6 +29,8 @@ _STATEMENTS = Statements(
     facts_after=calls.facts_after,
     find_approval=approvals.find,
     list_approvals=approvals.list_newest,
+    find_stop=stops.find,
+    list_stops=stops.newest,
     get_state=vault.get_state,
     entries_after=chain.read_entries,
     audit_end=chain.read_end,

@@ -6,7 +6,7 @@ Rules
 
 from importlib import resources
 
-LEDGER = ("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts")
+LEDGER = (*("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),)
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")
 

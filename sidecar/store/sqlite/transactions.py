@@ -28,9 +28,10 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.sqlite import approvals, budgets, calls, claims, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, stops, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.standing import Undone, why_not_counted
+from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
 class Transactions:
@@ -53,6 +54,9 @@ class Transactions:
             raise Undone(NotCommitted(code="policy_changed"))
         if approvals.is_revoked(connection, intent.call.principal):
             raise Undone(NotCommitted(code="key_revoked"))
+        stopped = stops.of_call(connection, intent.call)
+        if stopped is not None:
+            raise Undone(NotCommitted(code=stopped))
         if intent.distinct_since_ns is not None and claims.same(connection, intent) is not None:
             raise Undone(NotCommitted(code="possible_duplicate"))
         before = claims.call_of(connection, intent.expected) if intent.expected else None
@@ -160,6 +164,32 @@ class Transactions:
             body = {"approval_id": approval_id, "status": "expired"}
             self._append(connection, "approval_resolved", project, now_ns, body)
         return [approval_id for approval_id, _ in found]
+
+    def set_stop(self, connection: sqlite3.Connection, stop: Stop) -> Stop:
+        """The stop, set; or the one like it that stands already."""
+        if stops.add(connection, stop):
+            self._append(connection, "stop_set", stop.project, stop.set_at_ns, stop.document())
+        found = stops.find_like(connection, stop)
+        assert found is not None, "it was set, or there was one like it"
+        return found
+
+    def lift_stop(self, connection: sqlite3.Connection, ballot: LiftBallot) -> str | None:
+        """Count a vote to lift a stop: None, or the code of why it does not count."""
+        found = stops.find(connection, ballot.project, ballot.stop_id)
+        code = why_not_lifted(found)
+        if code is not None or found is None:
+            return code
+        if approvals.is_revoked(connection, ballot.lifter):
+            return "approver_not_eligible"
+        lifted = stops.lift(connection, ballot, found.kind)
+        if lifted is None:
+            return "vote_repeated"
+        body = {"by": ballot.lifter, "reason": ballot.reason, "stop_id": ballot.stop_id}
+        self._append(connection, "stop_lift_vote", ballot.project, ballot.now_ns, body)
+        if lifted:
+            body = {"stop_id": ballot.stop_id}
+            self._append(connection, "stop_lifted", ballot.project, ballot.now_ns, body)
+        return None
 
     def _consume(self, connection: sqlite3.Connection, intent: Intent) -> None:
         if intent.approval is None:

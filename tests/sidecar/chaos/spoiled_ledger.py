@@ -20,7 +20,7 @@ class NoIntent:
         self._held[fence.claim_id] = intent
         return Committed(claim=fence)
 
-    async def mark_sent(self, claim, now_ns):
+    async def mark_sent(self, claim, now_ns, kinds):
         return True
 
     async def record(self, outcome):

@@ -188,7 +188,7 @@ class Live:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with control(self.folder) as each:
             self.url = f"http://127.0.0.1:{each.web.port}"
-            self.approver = each.approver
+            self.approver, self.admin = each.approver, each.admin
             self.agent, self._each = each.agent, each
             asked = await each.refund("17", key="c", amount=600)
             self.approval_id = asked.json["approval"]["id"]
@@ -249,3 +249,36 @@ def test_the_wrong_seal_key_is_said_with_where_and_what_to_do(store, written, co
     arguments = ["approvals", command, *([written[2]] if command == "show" else [])]
     with pytest.raises(SidecarError, match=r"seal key is not the one .*data\.seal-key.*Put back"):
         sidecar(store, *arguments)
+
+
+@pytest.mark.requirement("KIL-01")
+def test_kill_and_freeze_go_to_the_running_sidecar_and_two_people_unkill(
+    store, monkeypatch, tmp_path
+):
+    with Live(tmp_path / "live") as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        ann, ada = (
+            ("--key", live.approver, "--reason", "twice"),
+            ("--key", live.admin, "--reason", "ok"),
+        )
+        code, out = sidecar(store, "release", "freeze", "--tool", "issue_refund", *ann)
+        assert code == 0 and out.endswith("freeze tool issue_refund\n")
+        assert sidecar(store, "release", "unfreeze", "--tool", "issue_refund", *ada)[1].endswith(
+            ": lifted\n"
+        )
+        sidecar(store, "release", "kill", *ann)
+        _, out = sidecar(store, "release", "unkill", *ann)
+        assert out.endswith("kill project: 1 of 2 to lift it\n")
+        with pytest.raises(SidecarError, match="voted to lift it already"):
+            sidecar(store, "release", "unkill", *ann)
+        _, listed = sidecar(tmp_path / "live", "release", "status")
+        assert [line.split()[1] for line in listed.splitlines()] == ["kill", "freeze"]
+        assert "stands: twice" in listed
+        assert sidecar(store, "release", "unkill", *ada)[1].endswith("kill project: lifted\n")
+        with pytest.raises(SidecarError, match="no such kill"):
+            sidecar(store, "release", "unkill", *ada)
+        with pytest.raises(SidecarError, match="no permission"):
+            sidecar(store, "release", "kill", "--key", live.agent, "--reason", "x")
+        with pytest.raises(SidecarError, match="not of both"):
+            sidecar(store, "release", "kill", "--agent", "a", "--tool", "t", *ann)
+    assert sidecar(store, "release", "status") == (0, "nothing is stopped\n")

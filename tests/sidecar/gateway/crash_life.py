@@ -48,8 +48,8 @@ class DyingLedger:
     async def commit_intent(self, intent):
         return await self._write("commit_intent", intent)
 
-    async def mark_sent(self, claim, now_ns):
-        return await self._write("mark_sent", claim, now_ns)
+    async def mark_sent(self, claim, now_ns, kinds):
+        return await self._write("mark_sent", claim, now_ns, kinds)
 
     async def record(self, outcome):
         return await self._write("record", outcome)

@@ -26,6 +26,8 @@ TABLE = {
     "tools.call":      "  x     .     .      .        .      .   ",
     "store.read":      "  .     x     x      x        x      x   ",
     "approvals.decide": " .     x     .      .        x      .   ",
+    "calls.stop":      "  .     x     x      x        x      .   ",
+    "calls.resume":    "  .     x     x      .        x      .   ",
     "keys.agents":     "  .     x     x      x        .      .   ",
     "keys.people":     "  .     x     x      .        .      .   ",
     "keys.owners":     "  .     x     .      .        .      .   ",

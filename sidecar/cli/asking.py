@@ -1,0 +1,79 @@
+"""Asking the running sidecar's control API, for commands that act as a person.
+
+Rules
+1. A decision goes to the running sidecar with the person's own key: who decides is known there.
+2. What is refused exits 3 with the sidecar's own words and a remedy; a key is never repeated.
+"""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from typing import Any
+
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+
+_TIMEOUT_SECONDS = 30
+_REMEDIES = {
+    401: "Give a key that is not revoked or expired: sidecar key list",
+    403: "Decide with a person's key, not an agent's: sidecar key create --kind approver",
+}
+
+
+def control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
+    """One request to the running sidecar's control API. Raises SidecarError."""
+    client = loaded.config.client
+    if not client.key:
+        raise SidecarError(
+            "there is no key to decide with",
+            where="--key, SIDECAR_CLIENT_KEY or client.key",
+            do="Make one with: sidecar key create --kind approver --project PROJECT",
+        )
+    if not client.url.startswith(("http://", "https://")):
+        raise SidecarError("client.url is not http:// or https://", where="client.url")
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
+        client.url.rstrip("/") + path,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"},
+    )
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_tls(loaded))
+    )
+    try:
+        with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise SidecarError(
+                _problem(error.read()),
+                where=client.url + path,
+                do=_REMEDIES.get(error.code, ""),
+            ) from None
+    except (OSError, ValueError) as error:
+        raise SidecarError(
+            f"the sidecar does not answer: {getattr(error, 'reason', error)}",
+            where=client.url,
+            do="Start it with sidecar serve, or correct client.url.",
+        ) from None
+
+
+def _tls(loaded: Loaded) -> ssl.SSLContext:
+    """How the control listener's certificate is verified. Raises SidecarError."""
+    file = loaded.config.client.ca_file
+    try:
+        return ssl.create_default_context(cafile=str(loaded.path(file)) if file else None)
+    except OSError as error:
+        raise SidecarError(
+            f"client.ca_file cannot be used: {error.strerror or error}",
+            where=str(loaded.path(file)),
+            do="Name a PEM file with the certificate of who signed the listener's.",
+        ) from None
+
+
+def _problem(body: bytes) -> str:
+    try:
+        problem = json.loads(body)
+        return f"{problem['detail']} ({problem['code']})"
+    except (ValueError, KeyError, TypeError):
+        return "the sidecar refused"
