@@ -48,3 +48,23 @@ test_the_tool_is_listed if {
 	answer := v1.list with input as call
 	answer.effect == "allow"
 }
+
+test_what_untrusted_content_precedes_waits_for_approval if {
+	tainted := object.union(call, {"context": {"provenance": {"labels": ["untrusted"], "known": true}}})
+	answer := v1.decide with input as tainted
+	answer.effect == "require_approval"
+	{reason.code | some reason in answer.reasons} == {"untrusted_content"}
+}
+
+test_limits_of_a_class_make_an_allow_one_with_limits if {
+	answer := v1.decide with input as call
+		with data.settings.limits.classes as {"irreversible": {"timeout_ms": 5000}}
+	answer.effect == "allow_with_limits"
+	answer.limits == {"timeout_ms": 5000}
+}
+
+test_a_tool_of_another_tenant_is_neither_listed_nor_called if {
+	listed := v1.list with input as call with data.settings.isolation.tools as {"issue_refund": ["other"]}
+	called := v1.decide with input as call with data.settings.isolation.tools as {"issue_refund": ["other"]}
+	[listed.effect, called.effect] == ["deny", "deny"]
+}

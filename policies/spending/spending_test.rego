@@ -53,7 +53,60 @@ test_a_misspelt_threshold_asks if {
 	found == {"currency_unknown"}
 }
 
-test_reads_and_writes_cost_nothing if {
+test_reads_and_writes_ask_nobody if {
 	asked("read", "1000", "EUR") == set()
 	asked("write", "1000", "EUR") == set()
+}
+
+settings := {
+	"approve_from": {"EUR": "100.00"},
+	"two_approve_from": {"EUR": "500"},
+	"never_from": {"EUR": "1000"},
+	"tools": {"dear": {"approve_from": {"EUR": "900"}}},
+	"windows": [
+		{"currency": "EUR", "limit": "300.00", "window_s": 86400, "scope": "agent"},
+		{"currency": "USD", "limit": "9", "window_s": 60, "scope": "tool"},
+	],
+}
+
+said := {
+	"asked": codes,
+	"terms": spending.terms,
+	"deny": {reason.code | some reason in spending.deny},
+	"limits": spending.limits,
+}
+
+judged(tool, amount) := found if {
+	made := object.union(call("irreversible", amount, "EUR"), {"resource": {"id": tool}})
+	found := said with input as made with data.settings.spending as settings
+}
+
+test_from_a_second_threshold_on_two_approve if {
+	judged("x", "499.9999").terms == set()
+	judged("x", "500").terms == {{"min": 2}}
+}
+
+test_from_a_third_threshold_on_it_is_never_made if {
+	judged("x", "999.99").deny == set()
+	judged("x", "1000.0000").deny == {"amount_too_large"}
+	judged("x", "100000000000000000000").deny == {"amount_too_large"}
+}
+
+test_a_tool_may_have_thresholds_of_its_own if {
+	judged("dear", "899").asked == set()
+	judged("dear", "900").asked == {"amount_needs_approval"}
+}
+
+test_the_windows_of_the_currency_are_limits_for_the_gateway_to_keep if {
+	judged("x", "1").limits == {{"currency": "EUR", "spend": [{
+		"limit": "300.00",
+		"window_s": 86400,
+		"scope": "agent",
+	}]}}
+}
+
+test_a_misspelt_ceiling_denies if {
+	found := said with input as call("irreversible", "1", "EUR")
+		with data.settings.spending as object.union(settings, {"never_from": {"EUR": "a lot"}})
+	found.deny == {"settings_malformed"}
 }

@@ -20,6 +20,7 @@ from sidecar.store.ledger import Pace
 Mode = Literal["enforce", "observe", "twin"]
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
+LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
@@ -136,8 +137,12 @@ class Tokens(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tool of the registry. ``definition``: the digest of its reviewed definition, where it is
-    on an MCP server and ``mcp.definitions`` does not say."""
+    """One tool of the registry.
+
+    ``definition``: the digest of its reviewed definition, where it is on an MCP server and
+    ``mcp.definitions`` does not say. ``returns``: labels of what its results may carry to the
+    agent, such as ``untrusted``; policy sees those of all tools called before in the session.
+    """
 
     name: str
     upstream: str
@@ -151,6 +156,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens: Tokens | None = None
     timeout: str = "30s"
     definition: str = ""
+    returns: tuple[str, ...] = ()
     no_effect_statuses: tuple[int, ...] = (
         *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
     )
@@ -241,6 +247,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 except ValueError as error:
                     found.append(Problem(f"{where}.{key}", str(error)))
             found += _cost_problems(where, tool)
+            for place, label in enumerate(tool.returns):
+                if not LABEL.match(label):
+                    found.append(Problem(f"{where}.returns.{place}", "is no lower_snake_case word"))
             if tool.mode == "twin":
                 found.append(Problem(f"{where}.mode", "is enforce or observe"))
         return found

@@ -22,6 +22,7 @@ from sidecar.gateway.events import CallReceived
 from sidecar.gateway.fingerprint import fingerprint
 from sidecar.gateway.idempotency import KeyRules, key_hash
 from sidecar.gateway.problem import Refusal, Refused
+from sidecar.gateway.provenance import told
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import (
     Preferences,
@@ -51,7 +52,8 @@ class House(Struct, frozen=True, kw_only=True):
 class Opening(Struct, frozen=True, kw_only=True):
     """An opened call: what the store keeps, what the machine gets, and how it is enforced.
 
-    ``distinct_since_ns``: not to be made when the same was made since then.
+    ``distinct_since_ns``: not to be made when the same was made since then. ``provenance``: the
+    labels the caller adds.
     """
 
     call: OpenedCall
@@ -60,6 +62,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     enforcement: str
     episode: str | None
     distinct_since_ns: int | None = None
+    provenance: tuple[str, ...] = ()
 
 
 def open_call(
@@ -97,6 +100,7 @@ def open_call(
         enforcement=_enforcement(house, observe=observe),
         episode=principal.episode,
         distinct_since_ns=_distinct_since(request, tool, call),
+        provenance=told(request.headers),
     )
 
 

@@ -31,6 +31,7 @@ from sidecar.gateway.policy.document import Situation, document
 from sidecar.gateway.policy.limits import exceeded
 from sidecar.gateway.policy.result import denied
 from sidecar.gateway.problem import Refusal
+from sidecar.gateway.provenance import labels_of
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import Unshowable
@@ -185,11 +186,14 @@ class Performer:
 
     async def _decide(self, attempt: int) -> events.Event:
         action = self._prepared.action
+        prior_tools = self._ledger.prior_tools(self.call)
+        told = self._opening.provenance if self._opening else ()
         situation = Situation(
             time_ns=self._desk.now_ns(),
             request_id=self.call.call_id,
             session_id=self.call.trace_id,
-            prior_tools=self._ledger.prior_tools(self.call),
+            prior_tools=prior_tools,
+            provenance=labels_of(prior_tools, self._desk.ports.registry, told),
             key_present=self._guarded,
             attempt=attempt,
             budget=self._standings(),

@@ -105,7 +105,10 @@ class Child(asyncio.Protocol):
         return trees
 
     async def differing(
-        self, bundle: Bundle, orders: Sequence[Sequence[str]], documents: Sequence[bytes]
+        self,
+        bundle: Bundle,
+        orders: Sequence[Sequence[str]],
+        documents: Sequence[tuple[int, bytes]],
     ) -> str | None:
         """A document on which orders of the bundle's modules decide differently; None: all agree.
 
@@ -115,7 +118,7 @@ class Child(asyncio.Protocol):
             "modules": [[module.path, module.text] for module in bundle.modules],
             "data": bundle.data,
             "orders": orders,
-            "documents": [document.decode() for document in documents],
+            "documents": [[kind, document.decode()] for kind, document in documents],
         }
         found = await self._converse(ORDERS, json.dumps(asked).encode())
         return None if found == b"null" else found.decode()

@@ -29,7 +29,8 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     ``prior_tools``: names of the tools whose calls in this trace (or session) already had their
     effect, in order. ``budget``: scope -> {limit, used, reserved} as decimal text. ``approved``: a
-    verified approval of this very action is at hand.
+    verified approval of this very action is at hand. ``provenance``: labels of what may have
+    reached the agent in this session (``provenance.labels_of``).
     """
 
     time_ns: int
@@ -43,6 +44,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     budget: dict[str, dict[str, str]] = {}
     counters: dict[str, int] = {}
     labels: dict[str, str] = {}
+    provenance: tuple[str, ...] = ()
 
 
 class ToolFacts(Struct, frozen=True, kw_only=True):
@@ -152,6 +154,10 @@ def _context(situation: Situation, mode: str) -> dict[str, Any]:
             "id": situation.session_id,
             "step": len(situation.prior_tools),
             "prior_tools": list(situation.prior_tools),
+        },
+        "provenance": {
+            "labels": list(situation.provenance),
+            "known": situation.session_id is not None,
         },
         "approved": situation.approved,
         "network": {"client_ip": situation.client_ip},

@@ -1,8 +1,8 @@
 """Documents a bundle is tried on before it decides anything: made of the words it is written with.
 
 **Rules**
-1. A document says one word of the policy or its data wherever it may, for each class, with an
-   idempotency key and without: so that rules about that word are evaluated.
+1. A document says one word of the policy or its data wherever it may, for each class, and for the
+   irreversible one without an idempotency key too: so that rules about that word are evaluated.
 2. Documents are made as real ones are, and are bounded in number whatever the bundle.
 """
 
@@ -18,11 +18,15 @@ from sidecar.gateway.policy.document import (
     encode,
     list_document,
 )
+from sidecar.gateway.policy.process import DECIDE, LIST
 from sidecar.gateway.policy.rego import walk
 
 WORDS_MAX = 40
 WORD_CHARS_MAX = 200
-_CLASSES = ("read", "write", "irreversible", "unlisted")
+_CALLS = (
+    *(("read", True), ("write", True), ("irreversible", True), ("irreversible", False)),
+    ("unlisted", True),
+)
 _AMOUNTS = (None, "0.01", "1000000")
 
 
@@ -41,23 +45,27 @@ def words(trees: Iterable[Any], data: Any) -> tuple[str, ...]:
     return tuple(short[:WORDS_MAX])
 
 
-def probes(said: Iterable[str]) -> tuple[bytes, ...]:
-    """Encoded documents about those words; for ``decide`` and for ``list`` alike."""
-    return tuple(encode(made) for made in _documents(("probe", *said)))
+def probes(said: Iterable[str]) -> tuple[tuple[int, bytes], ...]:
+    """(DECIDE or LIST, encoded document) about those words."""
+    return tuple((kind, encode(made)) for kind, made in _documents(("probe", *said)))
 
 
-def _documents(said: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _documents(said: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, word in enumerate(said):
         who = Principal(id=f"key:{word}", kind="agent", project=word, name=word)
-        for place, class_ in enumerate(_CLASSES):
+        for place, (class_, keyed) in enumerate(_CALLS):
             amount = _AMOUNTS[(number + place) % len(_AMOUNTS)]
-            for keyed in (True, False):
-                situation = Situation(
-                    time_ns=1, request_id="probe", key_present=keyed, prior_tools=(word,) * keyed
-                )
-                yield document(_action(word, class_, amount), who, situation)
+            situation = Situation(
+                time_ns=1,
+                request_id="probe",
+                session_id=word if keyed else None,
+                key_present=keyed,
+                prior_tools=(word,) * keyed,
+                provenance=(word,) * keyed,
+            )
+            yield DECIDE, document(_action(word, class_, amount), who, situation)
         tool = ToolFacts(name=word, upstream=word, class_="read", tool_digest=word)
-        yield list_document(tool, who, Situation(time_ns=1, request_id="probe"))
+        yield LIST, list_document(tool, who, Situation(time_ns=1, request_id="probe"))
 
 
 def _action(word: str, class_: Any, amount: str | None) -> Action:

@@ -99,10 +99,9 @@ def _differing(payload: bytes) -> bytes:
         for order in asked["orders"]
     ]
     ends = time.monotonic() + ORDERS_SECONDS
-    for document in asked["documents"]:
-        for rule in RULES.values():
-            if len({_told(engine, rule, document) for engine in engines}) > 1:
-                return bytes(document, "utf-8")
+    for kind, document in asked["documents"]:
+        if len({_told(engine, RULES[kind], document) for engine in engines}) > 1:
+            return bytes(document, "utf-8")
         if time.monotonic() > ends:
             break
     return b"null"

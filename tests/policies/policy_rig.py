@@ -1,0 +1,43 @@
+"""Documents put to the embedded engine as the gateway puts them, both entry points each."""
+
+import asyncio
+import json
+
+from sidecar.gateway.policy.client import Child
+from sidecar.gateway.policy.document import encode
+from sidecar.gateway.policy.driver import inspect
+from sidecar.gateway.policy.files import load_bundle
+from sidecar.gateway.policy.process import ANSWER, DECIDE, LIST
+
+
+async def embedded_answers(folder, inputs, *, inspected=True):
+    """What the engine says to each: decide, list, decide, list, …; None undefined, or "error"."""
+    bundle = load_bundle(folder)
+    if inspected:
+        found = await inspect(bundle)
+        assert found.findings == ()
+        child, bundle = found.child, found.bundle
+    else:
+        child = await Child.start()
+    await child.load(bundle, warm=False)
+    found, done = {}, asyncio.Event()
+
+    def keep(_child, identity, status, payload):
+        found[identity] = (status, payload)
+        if len(found) == 2 * len(inputs):
+            done.set()
+
+    child.on_frame = keep
+    for number, made in enumerate(inputs):
+        child.send(2 * number + 1, DECIDE, encode(made))
+        child.send(2 * number + 2, LIST, encode(made))
+    await asyncio.wait_for(done.wait(), 30)
+    child.kill()
+    await child.ended()
+    return [_value(*found[identity]) for identity in sorted(found)]
+
+
+def _value(status, payload):
+    if status != ANSWER:
+        return "error"
+    return None if payload == b'"<undefined>"' else json.loads(payload)
