@@ -8,7 +8,9 @@ from waiting for ever.
 3. Every wait for a peer ends: head, body, pause between requests, taking the answer.
 4. Connections beyond ``connections_max`` are refused, and counted.
 5. A stop waits for requests that came whole; others are cut after ``stop_seconds``.
-6. A renewed certificate is shown to every connection from then on; the port is never closed for it.
+6. Requests are parsed by aiohttp's compiled parser; the other takes what this one refuses, so
+   without it nothing is served.
+7. A renewed certificate is shown to every connection from then on; the port is never closed for it.
 """
 
 import asyncio
@@ -18,10 +20,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import http_parser, web
 from aiohttp.http import HttpProcessingError
 from msgspec import Struct
 
+from sidecar.errors import SidecarError
 from sidecar.listen import fault
 from sidecar.listen.fault import ConnectionLimits, Fault, Record, Render
 from sidecar.listen.files import Certificate
@@ -68,7 +71,9 @@ class Listener:
         return port
 
     async def start(self) -> None:
-        """Bind and serve. Raises OSError when the address cannot be had."""
+        """Bind and serve. Raises OSError when the address cannot be had, SidecarError without the
+        compiled parser."""
+        check_parser()
         runner = self._made()
         await runner.setup()
         try:
@@ -320,6 +325,16 @@ class _Connection(web.RequestHandler):
         if whole and not self._answering:
             timeout = self._manners.limits.flight_seconds
         await super().shutdown(timeout)
+
+
+def check_parser() -> None:
+    """Raise SidecarError unless requests are parsed by the compiled parser."""
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise SidecarError(
+            "aiohttp's compiled HTTP parser is not loaded, and the other is not safe to serve with",
+            where="the environment (AIOHTTP_NO_EXTENSIONS), or the installation of aiohttp",
+            do="Unset AIOHTTP_NO_EXTENSIONS, or install aiohttp from its wheel.",
+        )
 
 
 async def left(request: web.BaseRequest) -> None:
