@@ -59,7 +59,7 @@ def _postgres(loaded: Loaded) -> Backend:
         from sidecar.store.postgres.backend import PostgresBackend
     except ImportError as error:
         raise _no_driver(error) from None
-    return PostgresBackend(_location(loaded))
+    return PostgresBackend(_location(loaded), folder=Path(loaded.store_folder))
 
 
 def _no_driver(error: ImportError) -> SidecarError:

@@ -179,3 +179,26 @@ def test_a_killed_sidecars_call_is_taken_up_by_the_one_that_is_left(tmp_path):
             assert made.shop.effects("hang") == 1
 
     asyncio.run(main())
+
+
+def test_a_lone_sidecar_that_starts_again_knows_at_once_what_its_killed_process_left(tmp_path):
+    async def main():
+        async with fleet(tmp_path) as made:
+            alone, other = made.sidecars
+            await asyncio.to_thread(other.stop)
+            sent = asyncio.ensure_future(made.refund(0, "hang", key="k1"))
+
+            async def arrived():
+                return made.shop.effects("hang")
+
+            await until(arrived)
+            alone.process.send_signal(signal.SIGKILL)
+            await asyncio.to_thread(alone.reap)
+            with pytest.raises(aiohttp.ClientError):
+                await sent
+            await asyncio.to_thread(alone.start)
+            status, body, _ = await made.refund(0, "hang", key="k1")
+            assert (status, body["code"]) == (409, "outcome_unknown")
+            assert made.shop.effects("hang") == 1
+
+    asyncio.run(main())

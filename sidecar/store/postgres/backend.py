@@ -32,10 +32,18 @@ _KINDS: tuple[Kind, ...] = ("ledger", "traces")
 
 
 class PostgresBackend:
-    """A Backend over one database; ``connections_max`` is of each schema's pool."""
+    """A Backend over one database; ``connections_max`` is of each schema's pool. ``folder`` is the
+    data folder of this sidecar, where it has one."""
 
-    def __init__(self, location: Location, *, connections_max: int = CONNECTIONS_MAX) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        folder: Path | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
         self._location = location
+        self._folder = folder
         self._connections_max = connections_max
         self._databases: dict[Kind, Database] = {}
         self._current: set[Kind] = set()
@@ -46,7 +54,7 @@ class PostgresBackend:
 
     def ledger(self, sealers: Sealers) -> PostgresLedger:
         """The ledger."""
-        return PostgresLedger(self._made("ledger"), sealers)
+        return PostgresLedger(self._made("ledger"), sealers, folder=self._folder)
 
     def read_ledger(self, sealers: Sealers) -> PostgresLedgerReader:
         """The ledger, to read."""

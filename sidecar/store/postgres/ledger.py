@@ -15,6 +15,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
@@ -35,6 +36,7 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
+from sidecar.store.owners.files import Owners
 from sidecar.store.postgres import (
     approvals,
     budgets,
@@ -80,6 +82,7 @@ class PostgresLedger(PostgresLedgerReader):
         database: Database,
         sealers: Sealers,
         *,
+        folder: Path | None = None,
         grace_seconds: float = owner.GRACE_SECONDS,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
@@ -90,6 +93,7 @@ class PostgresLedger(PostgresLedgerReader):
         self._grace_seconds = grace_seconds
         self._look_seconds = look_seconds
         self._own: list[str] = []
+        self._here = Owners(folder / "ledger" if folder is not None else None)
         self._warmed: set[str] = set()
         self._closed = False
 
@@ -108,7 +112,11 @@ class PostgresLedger(PostgresLedgerReader):
         if self._closed:
             return
         self._closed = True
-        self._database.wait(self._let_go(), 2 * WRITE_SECONDS)
+        told = False
+        try:
+            told = self._database.wait(self._let_go(), 2 * WRITE_SECONDS)
+        finally:
+            self._here.close(remove=told)
 
     async def check(self) -> None:
         """Raises StoreUnavailable where nothing can be recorded or read."""
@@ -138,7 +146,14 @@ class PostgresLedger(PostgresLedgerReader):
         await self._writer.run(lambda turn: transactions.activate_policy(turn, revision, now_ns))
 
     def hold_owner(self, name: str) -> None:
-        """Claims made under this name are alive until ``close`` or this process's death."""
+        """Claims made under this name are alive until ``close`` or this process's death.
+
+        Who of this data folder died before is known to be dead from now on, without the grace.
+        """
+        gone = self._here.dead()
+        if gone:
+            self._database.run_sync(lambda connection: owner.remove(connection, gone))
+        self._here.hold(name)
         self._database.run_sync(lambda connection: owner.register(connection, name))
         self._database.wait(self._presence.hold(owner.lock_name(name)), HOLD_SECONDS + 1)
         self._own.append(name)
@@ -307,13 +322,15 @@ class PostgresLedger(PostgresLedgerReader):
     async def _listen(self) -> None:
         self._presence.start()
 
-    async def _let_go(self) -> None:
+    async def _let_go(self) -> bool:
+        """Whether everybody can know from now on."""
         await self._presence.close()
         try:
             if self._own:
                 await self._database.here(lambda connection: owner.remove(connection, self._own))
         except StoreUnavailable:
-            pass  # the locks went with their connection: the others find out after the grace
+            return False  # the locks went with their connection: others find out after the grace
+        return True
 
     def _dead(self, owners: list[str]) -> set[str]:
         schema, grace = self._database.schema, self._grace_seconds

@@ -7,7 +7,9 @@
    connection, and a living owner takes its lock again within moments. It is dead when the lock was
    found free twice, ``GRACE_SECONDS`` apart by the server's clock. Until then its claims are its
    own; whoever is wrong about that is kept from sending by the fence.
-3. Who closes takes its name away: then it is dead at once.
+3. Who closes takes its name away: then it is dead as soon as its lock is free. So does, for the
+   one before it, who starts in the same data folder: there the kernel tells that its process has
+   ended (``owners.files``), however it did.
 """
 
 from sidecar.store.postgres.connection import Connection

@@ -33,6 +33,7 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
+from sidecar.store.owners.files import Owners
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     open_approval,
@@ -50,7 +51,6 @@ from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
-from sidecar.store.sqlite.owner import Owners
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 from sidecar.store.sqlite.transactions import Transactions
 from sidecar.store.sqlite.writer import Writer
@@ -78,7 +78,7 @@ class SqliteLedger(SqliteLedgerReader):
         self._writer = Writer(connection, str(path), self._chain.sign_head)
         self._memory = path == ":memory:"
         self.where = str(path)
-        self._owners = Owners(path)
+        self._owners = Owners(None if self._memory else Path(path))
         self._warmed: set[str] = set()
         self._news = News()
         self.ephemeral = is_ephemeral(path)

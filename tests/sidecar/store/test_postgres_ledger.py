@@ -174,6 +174,70 @@ def test_a_killed_process_is_dead_when_it_was_missed_for_the_grace(store):
         asyncio.run(main(opened))
 
 
+def test_who_starts_again_in_its_data_folder_takes_what_its_dead_process_left_at_once(
+    store, tmp_path
+):
+    patient = PostgresLedgers(store.url, folder=tmp_path, grace_seconds=3600)
+    elsewhere = PostgresLedgers(store.url, folder=tmp_path / "other", grace_seconds=3600)
+    (tmp_path / "other").mkdir()
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_hold_and_wait, args=(patient, theirs))
+
+    def missed(name):
+        found = store.query(f"SELECT missed_at IS NOT NULL FROM owner WHERE name = '{name}'")
+        return found == [(True,)]
+
+    async def main(other):
+        await other.activate_policy(REVISION, NOW)
+        process.start()
+        assert await asyncio.to_thread(ours.recv) == "held"
+        with signing_ledger(patient) as second:
+            second.hold_owner("second")  # beside a living one: that goes on living
+            assert second.owner_lives("dying")
+        os.kill(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(process.join)
+        other.hold_owner("other")
+        await until(lambda: other.owner_lives("dying") and missed("dying"))
+        assert other.orphans() == []
+        with signing_ledger(patient) as again:
+            again.hold_owner("again")
+            assert [each.owner for each in again.orphans()] == ["dying"]
+        assert not list(tmp_path.glob("ledger-owner-*"))
+
+    with signing_ledger(elsewhere) as other:
+        asyncio.run(main(other))
+
+
+def test_a_lock_that_is_held_is_life_whatever_the_data_folder_says(store, tmp_path):
+    patient = PostgresLedgers(store.url, folder=tmp_path, grace_seconds=3600)
+
+    async def main():
+        with signing_ledger(store) as one:
+            one.hold_owner("one")
+            (tmp_path / "ledger-owner-one").touch()
+            with signing_ledger(patient) as two:
+                two.hold_owner("two")
+                assert two.owner_lives("one")
+                one.close()
+                await until(lambda: not two.owner_lives("one"))
+
+    run(main)
+
+
+def test_who_closed_while_the_database_was_away_is_dead_when_it_starts_again(tmp_path):
+    with own_server() as (server, url):
+        patient = PostgresLedgers(url, folder=tmp_path, grace_seconds=3600)
+        with signing_ledger(patient) as opened:
+            opened.hold_owner("one")
+            server.kill()
+            opened.close()
+        server.start()
+        with signing_ledger(patient) as again:
+            again.hold_owner("again")
+            assert not again.owner_lives("one")
+
+
 def test_an_owner_that_took_its_lock_again_within_the_grace_never_died(store):
     slow = PostgresLedgers(store.url, grace_seconds=10 * SECONDS)
 
