@@ -185,7 +185,7 @@ def grown(each, authenticate=None, approvals=None):
     each.views = views
     each.desk = Desk(
         views, Bench(keys=each.keys, random=clock.random_bytes), each.ledger,
-        authenticate or each.authenticate, approvals=approvals or Approvals(),
+        authenticate or each.authenticate, each.gateway, approvals=approvals or Approvals(),
     )  # fmt: skip
     each.web = ControlServer(each.desk, listen="127.0.0.1:0")
     each.rpc = ControlGrpc(each.desk, listen="127.0.0.1:0")

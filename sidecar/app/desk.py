@@ -11,7 +11,7 @@ from sidecar.control.changes import Bench
 from sidecar.control.documents import PolicyDocument, ProjectDocument, Version
 from sidecar.control.operations import API_VERSION
 from sidecar.control.reads import House, Views, tool_document
-from sidecar.control.worker import Desk
+from sidecar.control.worker import CallDesk, Desk
 from sidecar.gateway.registry import Registry
 from sidecar.identity.driver import Authenticate
 from sidecar.store.backend import (
@@ -28,6 +28,7 @@ def open_desk(
     who: Authenticate,
     *,
     ledger: Ledger,
+    calls: CallDesk,
     ring: Keyring,
     house: House,
 ) -> Desk:
@@ -44,7 +45,7 @@ def open_desk(
         house=house,
     )
     bench = Bench(keys=keys, random=clock.random_bytes)
-    return Desk(views, bench, ledger, who, approvals=loaded.config.approvals)
+    return Desk(views, bench, ledger, who, calls, approvals=loaded.config.approvals)
 
 
 def open_house(config: Config, registry: Registry, revision: str) -> House:

@@ -160,7 +160,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             }
         )
         house = open_house(config, registry, policy.revision)
-        desk = open_desk(stack, loaded, who, ledger=ledger, ring=ring, house=house)
+        desk = open_desk(stack, loaded, who, ledger=ledger, calls=gateway, ring=ring, house=house)
         await start(stack, desk)
         addresses = await _listen(
             stack,

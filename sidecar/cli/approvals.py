@@ -23,8 +23,6 @@ from sidecar.errors import SidecarError
 from sidecar.gateway.approval import current
 from sidecar.plain import plain, plained
 
-_TIMEOUT_SECONDS = 30
-
 
 @click.group()
 def command() -> None:

@@ -8,6 +8,7 @@ import msgspec
 from processors.model.call import Receipt
 from sidecar.app import opening
 from sidecar.app.loading import load_config
+from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines
 from sidecar.errors import SidecarError
@@ -18,7 +19,7 @@ from sidecar.store.receipts import to_document
 
 @click.group()
 def command() -> None:
-    """List and show tool calls and their receipts.
+    """List and show tool calls and their receipts, and say what became of unknown ones.
 
     \b
     Example:
@@ -69,6 +70,39 @@ def show(call_id: str, config: str | None, store: str | None, output: str) -> No
     else:
         shown: dict[str, Any] = msgspec.to_builtins(found)
         emit({**shown, "receipts": [to_document(each) for each in held]}, output, str)
+
+
+@command.command()
+@click.argument("call_id")
+@click.option(
+    "--outcome",
+    type=click.Choice(["done", "not-done"]),
+    required=True,
+    help="done: it had its effect. not-done: it had none and never will.",
+)
+@click.option("--reason", required=True, help="How you know; kept in the audit chain.")
+@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@common()
+def resolve(
+    call_id: str,
+    outcome: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Say what became of a call whose outcome is unknown.
+
+    Look it up where the effect would be first. After not-done the same key makes the call again;
+    after done it is answered that the call was made.
+    """
+    if not call_id.isalnum():
+        raise SidecarError(f"{call_id!r} is not a call's id")
+    said = {"outcome": outcome.replace("-", "_"), "reason": reason}
+    loaded = load_config(config, store, client__key=key)
+    found = control(loaded, f"/v1/calls/{call_id}/resolve", said)
+    emit(found, output, lambda: plain(f"{found['call_id']} {outcome}"))
 
 
 def _line(call: CallRow) -> str:

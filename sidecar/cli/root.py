@@ -24,7 +24,7 @@ COMMANDS = {
     "gate": "Show and explain gate verdicts.",
     "policy": "Check, test and run policy bundles.",
     "approvals": "List, show, approve and deny approval requests.",
-    "calls": "List and show tool calls and their receipts.",
+    "calls": "List and show tool calls and their receipts; resolve unknown outcomes.",
     "release": "Kill switches and freezes.",
     "audit": "Verify and export the audit chain.",
     "chaos": "Prove what the gateway promises when it is killed.",

@@ -173,6 +173,17 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404,),
     ),
     Operation(
+        name="resolve_call",
+        service="CallService",
+        method="POST",
+        path="/v1/calls/{call_id}/resolve",
+        summary="Say whether a call whose outcome is unknown happened, with a reason.",
+        asks=requests.ResolveCallRequest,
+        gives=documents.CallDetail,
+        permission="calls.resolve",
+        errors=(404, 409),
+    ),
+    Operation(
         name="get_receipt",
         service="CallService",
         path="/v1/receipts/{receipt_id}",

@@ -8,7 +8,7 @@ Rules
 3. Every text has a pattern or a longest length, every number a range.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -133,6 +133,15 @@ class GetReceiptRequest(Request, frozen=True, kw_only=True):
     """Which receipt."""
 
     receipt_id: Id
+
+
+class ResolveCallRequest(Request, frozen=True, kw_only=True):
+    """What became of a call whose outcome is unknown: ``done``, it had its effect; ``not_done``, it
+    had none and never will, so that the same key may be used for another attempt."""
+
+    call_id: Id
+    outcome: Literal["done", "not_done"]
+    reason: Reason
 
 
 class ListApprovalsRequest(Request, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ from sidecar.gateway.approval import why_invalid, why_not_eligible
 from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
+from sidecar.gateway.reconcile import Ruling
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
@@ -62,6 +63,21 @@ _TOLD = 100
 _BREATH_SECONDS = 0.0001
 
 
+_NOT_RESOLVED = {
+    "no_such_call": (404, "no_such_call", "there is no such call"),
+    "in_flight": (409, "in_flight", "the call is on its way; its outcome is not known yet"),
+    "not_unknown": (409, "not_unknown", "the outcome of this call is not unknown"),
+}
+
+
+class CallDesk(Protocol):
+    """The gateway, for what people say of calls."""
+
+    async def resolve(self, ruling: Ruling) -> str | None:
+        """Record a person's word on an unknown outcome; None, or the code of why not."""
+        ...
+
+
 class Desk:
     """Answers operations. ``release`` lets go of who waits; ``stop`` is for after the wires'."""
 
@@ -71,6 +87,7 @@ class Desk:
         bench: Bench,
         book: PeoplesBook,
         authenticate: Authenticate,
+        calls: CallDesk,
         *,
         approvals: Approvals = Approvals(),  # noqa: B008 - frozen
         now_ns: Callable[[], int] = clock.now_ns,
@@ -79,6 +96,7 @@ class Desk:
         self._bench = bench
         self._book = book
         self._authenticate = authenticate
+        self._calls = calls
         self._rules = approvals
         self._now_ns = now_ns
         # One thread for all: the stores' read connections are not made for two at once.
@@ -130,6 +148,8 @@ class Desk:
             return render(await self._set_stop(asked))
         if name == "lift_stop":
             return render(await self._lift_stop(asked))
+        if name == "resolve_call":
+            return render(await self._resolve(asked))
         assert name in ("approve", "deny"), name
         return render(await self._vote(operation, asked))
 
@@ -280,6 +300,20 @@ class Desk:
         found = await self._run(lambda: self._views.ledger.find_stop(of.stop_id, asked.project))
         assert found is not None, "there was one to vote on"
         return found
+
+    async def _resolve(self, asked: Asked) -> documents.CallDetail:
+        ruling = Ruling(
+            project=asked.project,
+            call_id=asked.of.call_id,
+            done=asked.of.outcome == "done",
+            by=asked.principal.id,
+            reason=Masker().mask(asked.of.reason.strip()),  # it stays in the chain for good
+        )
+        code = await self._calls.resolve(ruling)
+        if code is not None:
+            raise Refused(*_NOT_RESOLVED[code])
+        _LOG.info("call_resolved", call_id=ruling.call_id, by=ruling.by, done=ruling.done)
+        return await self._run(lambda: reads.get_call(self._views, asked))
 
     async def _verify(self) -> documents.AuditVerification:
         if self._verifying.locked():

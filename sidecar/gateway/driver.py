@@ -33,7 +33,8 @@ from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
 from sidecar.gateway.problem import Refused
-from sidecar.gateway.recovery.driver import keep_recovering, take_orphans
+from sidecar.gateway.reconcile import Ruling
+from sidecar.gateway.recovery.driver import keep_recovering, rule, take_orphans
 from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply, trace_context
 from sidecar.gateway.upstream import Audience
@@ -113,6 +114,13 @@ class Gateway:
         await self.activate_policy()
         await take_orphans(self._desk)
         self._recovering = asyncio.ensure_future(keep_recovering(self._desk))
+
+    async def resolve(self, ruling: Ruling) -> str | None:
+        """Record a person's word on an unknown outcome; None, or the code of why it does not count.
+
+        Raises StoreUnavailable.
+        """
+        return await rule(self._open_desk, ruling)
 
     async def activate_policy(self) -> None:
         """From now on only the policy port's present revision authorises calls."""

@@ -27,6 +27,16 @@ class Unanswerable(Exception):
     """The recipe cannot be asked for this call; the text says why."""
 
 
+class Ruling(Struct, frozen=True, kw_only=True):
+    """A person's word on an unknown outcome: whether the call happened, who says so, and why."""
+
+    project: str
+    call_id: str
+    done: bool
+    by: str
+    reason: str
+
+
 class Question(Struct, frozen=True, kw_only=True):
     """The canonical path and query of the recipe's GET."""
 
@@ -83,6 +93,16 @@ def evidence(reply: UpstreamReply, call_id: str) -> Answer:
         status=200,
         headers=(("content-type", "application/json"),),
         body=json.dumps(document, ensure_ascii=False).encode(),
+    )
+
+
+def ruled(call_id: str) -> Answer:
+    """What is answered for a call that a person says was done."""
+    document = {"outcome": "done", "resolved": True, "call_id": call_id}
+    return Answer(
+        status=200,
+        headers=(("content-type", "application/json"),),
+        body=json.dumps(document).encode(),
     )
 
 

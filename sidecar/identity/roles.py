@@ -3,7 +3,8 @@
 Rules
 1. An agent can send telemetry and ask for calls; it can never approve, read the store, or manage
    keys.
-2. A reviewer can decide approvals and read; nobody who decides can call tools.
+2. A reviewer can decide approvals, say what became of calls nobody knows of, and read; nobody who
+   decides can call tools.
 3. What is not in the table is refused.
 4. A caller acts in one project at a time, one that its credential names; an agent names none.
 """
@@ -22,6 +23,7 @@ Permission = Literal[
     "approvals.decide",
     "calls.stop",
     "calls.resume",
+    "calls.resolve",
     "keys.agents",
     "keys.people",
     "keys.owners",
@@ -38,6 +40,7 @@ PERMISSIONS: dict[Permission, frozenset[Actor]] = {
     "approvals.decide": frozenset({"owner", "reviewer"}),
     "calls.stop": frozenset({"owner", "admin", "engineer", "reviewer"}),
     "calls.resume": frozenset({"owner", "admin", "reviewer"}),
+    "calls.resolve": frozenset({"owner", "reviewer"}),
     "keys.agents": frozenset({"owner", "admin", "engineer"}),
     "keys.people": frozenset({"owner", "admin"}),
     "keys.owners": frozenset({"owner"}),

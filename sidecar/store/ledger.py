@@ -168,13 +168,33 @@ class ClaimEnd(Struct, frozen=True, kw_only=True):
     spent: tuple[Spent, ...] = ()
 
 
+class Resolution(Struct, frozen=True, kw_only=True):
+    """Who said what became of an unknown outcome, and why: a principal, or ``recipe``."""
+
+    by: str
+    reason: str
+
+
 class CallOutcome(Struct, frozen=True, kw_only=True):
-    """One record: a signed receipt, and what it does to the call's claim, if it has one."""
+    """One record: a signed receipt, and what it does to the call's claim, if it has one. A
+    ``resolution`` is an entry of the chain of its own, ``unknown_resolved``."""
 
     call: OpenedCall
     receipt: Receipt
     now_ns: int
     end: ClaimEnd | None = None
+    resolution: Resolution | None = None
+
+
+def resolved_body(outcome: CallOutcome) -> dict[str, str]:
+    """What the chain keeps of a resolution."""
+    assert outcome.resolution is not None and outcome.end is not None
+    return {
+        "by": outcome.resolution.by,
+        "call_id": outcome.end.call_id,
+        "reason": outcome.resolution.reason,
+        "state": outcome.end.state,
+    }
 
 
 class Fact(Struct, frozen=True, kw_only=True):

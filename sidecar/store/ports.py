@@ -266,6 +266,10 @@ class Recovery(Protocol):
         many. What is unknown is never dropped."""
         ...
 
+    def claim_of(self, call_id: str) -> Claim | None:
+        """The claim whose present attempt a call made."""
+        ...
+
     def opened_call(self, call_id: str) -> OpenedCall | None:
         """A call as it was opened, with its arguments."""
         ...

@@ -171,6 +171,18 @@ class ReceiptDocument(_message.Message):
     signature: str
     def __init__(self, receipt_id: _Optional[str] = ..., call_id: _Optional[str] = ..., phase: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., principal_kind: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., decision_id: _Optional[str] = ..., decision_effect: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., policy_revision: _Optional[str] = ..., effect: _Optional[str] = ..., status: _Optional[int] = ..., started_at_ns: _Optional[str] = ..., finished_at_ns: _Optional[str] = ..., upstream: _Optional[str] = ..., upstream_status: _Optional[int] = ..., approval_id: _Optional[str] = ..., key_hash: _Optional[str] = ..., attempt: _Optional[int] = ..., request_digest: _Optional[str] = ..., response_digest: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., episode: _Optional[str] = ..., enforcement: _Optional[str] = ..., code: _Optional[str] = ..., kid: _Optional[str] = ..., signature: _Optional[str] = ..., **kwargs) -> None: ...
 
+class ResolveCallRequest(_message.Message):
+    __slots__ = ("project", "call_id", "outcome", "reason")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    call_id: str
+    outcome: str
+    reason: str
+    def __init__(self, project: _Optional[str] = ..., call_id: _Optional[str] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class GetReceiptRequest(_message.Message):
     __slots__ = ("project", "receipt_id")
     PROJECT_FIELD_NUMBER: _ClassVar[int]

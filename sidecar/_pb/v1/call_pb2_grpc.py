@@ -45,6 +45,11 @@ class CallServiceStub:
                 request_serializer=sidecar_dot_v1_dot_call__pb2.GetCallRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
                 _registered_method=True)
+        self.ResolveCall = channel.unary_unary(
+                '/sidecar.v1.CallService/ResolveCall',
+                request_serializer=sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
+                _registered_method=True)
         self.GetReceipt = channel.unary_unary(
                 '/sidecar.v1.CallService/GetReceipt',
                 request_serializer=sidecar_dot_v1_dot_call__pb2.GetReceiptRequest.SerializeToString,
@@ -70,6 +75,13 @@ class CallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResolveCall(self, request, context):
+        """Say whether a call whose outcome is unknown happened, with a reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetReceipt(self, request, context):
         """Get one signed receipt.
         """
@@ -88,6 +100,11 @@ def add_CallServiceServicer_to_server(servicer, server):
             'GetCall': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCall,
                     request_deserializer=sidecar_dot_v1_dot_call__pb2.GetCallRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_call__pb2.CallDetail.SerializeToString,
+            ),
+            'ResolveCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveCall,
+                    request_deserializer=sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_call__pb2.CallDetail.SerializeToString,
             ),
             'GetReceipt': grpc.unary_unary_rpc_method_handler(
@@ -150,6 +167,33 @@ class CallService:
             target,
             '/sidecar.v1.CallService/GetCall',
             sidecar_dot_v1_dot_call__pb2.GetCallRequest.SerializeToString,
+            sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.CallService/ResolveCall',
+            sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.SerializeToString,
             sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
             options,
             channel_credentials,

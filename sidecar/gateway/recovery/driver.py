@@ -3,10 +3,11 @@
 **Rules**
 1. A claim that was never sent is FAILED_SAFE, if no attempt before it was; one that was sent is
    UNKNOWN; both get the receipt that was still owed.
-2. An unknown outcome is resolved by the tool's own recipe alone, with the evidence kept; what the
-   recipe cannot tell stays unknown. Done counts at once, not done only as ``settling`` says, and
-   nothing counts while somebody is still at the call.
-3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled``.
+2. An unknown outcome is resolved by the tool's own recipe, with the evidence kept, or by a person
+   (``rule``), with their name and reason; what neither tells stays unknown. Of a recipe, done
+   counts at once, not done only as ``settling`` says. Nothing counts while somebody is at the call.
+3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled`` or
+   ``resolved``, and an entry ``unknown_resolved`` of the chain.
 4. A recipe is asked where the call went: in twin mode, in the call's own episode.
 5. Of many gateways on one ledger one leads; what two of them do at once is still recorded once.
 """
@@ -23,9 +24,17 @@ from sidecar.errors import StoreUnavailable
 from sidecar.gateway import receipt
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.events import Reconciled
-from sidecar.gateway.idempotency import upstream_key
+from sidecar.gateway.idempotency import scope_of, upstream_key
 from sidecar.gateway.problem import Refused
-from sidecar.gateway.reconcile import Question, Unanswerable, evidence, judge, question
+from sidecar.gateway.reconcile import (
+    Question,
+    Ruling,
+    Unanswerable,
+    evidence,
+    judge,
+    question,
+    ruled,
+)
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.target import read_pairs
 from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequest
@@ -39,6 +48,7 @@ from sidecar.store.ledger import (
     Fence,
     HoldState,
     OpenedCall,
+    Resolution,
 )
 from sidecar.telemetry import TASK_FAILURES, log
 
@@ -188,7 +198,9 @@ async def resolve(desk: Desk, claim: Claim) -> Reconciled:
             return Reconciled(done=None, settles_in_s=-(-left_ns // _SECOND_NS))
     state: ClaimState = "resolved_done" if done else "resolved_not_done"
     answer = evidence(reply, claim.call_id) if done else None
-    await _end(desk, claim, state, code="reconciled", answer=answer)  # or another did just now
+    said = Resolution(by="recipe", reason=tool.config.reconcile.get)
+    # Where it is not written, another has resolved it just now.
+    await _end(desk, claim, state, code="reconciled", answer=answer, resolution=said)
     desk.settling.forget(claim)
     return Reconciled(done=done)
 
@@ -247,8 +259,44 @@ def _authorised(desk: Desk, call_id: str) -> Receipt:
     return found
 
 
+async def rule(desk: Desk, ruling: Ruling) -> str | None:
+    """Record what a person says became of an unknown outcome; None, or the code of why not.
+
+    Raises StoreUnavailable.
+    """
+    row = desk.ports.ledger.get_call(ruling.call_id, ruling.project)
+    claim = _claim_of(desk, ruling.call_id) if row is not None else None
+    if claim is None:
+        return "no_such_call" if row is None else "not_unknown"
+    if claim.state in ("claimed", "sent") and desk.runs(claim):
+        return "in_flight"
+    if claim.state not in ("unknown", "sent"):
+        return "not_unknown"
+    state: ClaimState = "resolved_done" if ruling.done else "resolved_not_done"
+    answer = ruled(claim.call_id) if ruling.done else None
+    said = Resolution(by=ruling.by, reason=ruling.reason)
+    if not await _end(desk, claim, state, code="resolved", answer=answer, resolution=said):
+        return "not_unknown"
+    desk.settling.forget(claim)
+    return None
+
+
+def _claim_of(desk: Desk, call_id: str) -> Claim | None:
+    """The claim a call is about: its own, or that of its key, on which it met another's."""
+    ledger = desk.ports.ledger
+    call = ledger.opened_call(call_id)
+    scope = scope_of(call) if call is not None else None
+    return ledger.find_claim(scope) if scope is not None else ledger.claim_of(call_id)
+
+
 async def _end(
-    desk: Desk, claim: Claim, state: ClaimState, *, code: str, answer: Answer | None = None
+    desk: Desk,
+    claim: Claim,
+    state: ClaimState,
+    *,
+    code: str,
+    answer: Answer | None = None,
+    resolution: Resolution | None = None,
 ) -> bool:
     ledger, now_ns = desk.ports.ledger, desk.now_ns()
     call = ledger.opened_call(claim.call_id)
@@ -276,6 +324,10 @@ async def _end(
         spent=() if state == "failed_safe" else _POSSIBLE,
     )
     outcome = CallOutcome(
-        call=call, receipt=receipt.sign(filled, desk.signer), now_ns=now_ns, end=ended
+        call=call,
+        receipt=receipt.sign(filled, desk.signer),
+        now_ns=now_ns,
+        end=ended,
+        resolution=resolution,
     )
     return await ledger.record(outcome)

@@ -61,6 +61,12 @@ async def find(connection: Connection, scope: Scope) -> ClaimRow | None:
     return _claim(row) if row else None
 
 
+async def find_of(connection: Connection, call_id: str) -> ClaimRow | None:
+    """The claim whose present attempt a call made, with its sealed answer."""
+    row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM claim WHERE call_id = $1", call_id)  # noqa: S608
+    return _claim(row) if row else None
+
+
 async def in_state(
     connection: Connection, states: tuple[ClaimState, ...], limit: int
 ) -> list[Claim]:

@@ -25,6 +25,7 @@ from sidecar.store.ledger import (
     NotCommitted,
     Occupied,
     Pace,
+    resolved_body,
 )
 from sidecar.store.postgres import approvals, budgets, calls, claims, stops, vault
 from sidecar.store.postgres.chain import Turn
@@ -80,6 +81,9 @@ async def record(
             await _restore(turn, outcome.end.call_id, outcome.call.project, outcome.now_ns)
     elif await calls.has_receipt(turn.connection, receipt.receipt_id):
         return True
+    if outcome.resolution is not None:
+        project, body = outcome.call.project, resolved_body(outcome)
+        await _append(turn, "unknown_resolved", project, outcome.now_ns, body)
     await calls.write(turn, outcome.call, receipt, arguments, outcome.now_ns)
     return True
 

@@ -43,6 +43,15 @@ def find(connection: sqlite3.Connection, scope: Scope) -> ClaimRow | None:
     return _claim(row) if row else None
 
 
+def find_of(connection: sqlite3.Connection, call_id: str) -> ClaimRow | None:
+    """The claim whose present attempt a call made, with its sealed answer."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM claim WHERE call_id = ?",  # noqa: S608
+        (call_id,),
+    ).fetchone()
+    return _claim(row) if row else None
+
+
 def in_state(
     connection: sqlite3.Connection, states: tuple[ClaimState, ...], limit: int
 ) -> list[ClaimRow]:

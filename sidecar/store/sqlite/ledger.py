@@ -139,6 +139,11 @@ class SqliteLedger(SqliteLedgerReader):
         row = self._read(lambda connection: claims.find(connection, scope))
         return open_claim(row, self._sealers) if row else None
 
+    def claim_of(self, call_id: str) -> Claim | None:
+        """The claim whose present attempt a call made. Raises SealBroken."""
+        row = self._read(lambda connection: claims.find_of(connection, call_id))
+        return open_claim(row, self._sealers) if row else None
+
     def key_revoked(self, principal: str) -> bool:
         """Whether this principal's key has been revoked."""
         return self._read(lambda connection: approvals.is_revoked(connection, principal))

@@ -25,6 +25,7 @@ from sidecar.store.ledger import (
     Occupied,
     OpenedCall,
     Pace,
+    resolved_body,
 )
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
@@ -89,6 +90,9 @@ class Transactions:
             if not done:
                 return False
             self._settle(connection, outcome, outcome.end)
+        if outcome.resolution is not None:
+            project, body = outcome.call.project, resolved_body(outcome)
+            self._append(connection, "unknown_resolved", project, outcome.now_ns, body)
         self._append_receipt(connection, outcome.call, outcome.receipt, arguments, outcome.now_ns)
         return True
 

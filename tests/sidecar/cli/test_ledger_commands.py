@@ -192,6 +192,8 @@ class Live:
             self.agent, self._each = each.agent, each
             asked = await each.refund("17", key="c", amount=600)
             self.approval_id = asked.json["approval"]["id"]
+            lost = await each.refund("drop", key="d")
+            self.lost_id = each.ledger.get_receipt(lost.headers["gateway-receipt"]).call_id
             self._ready.set()
             await self._stop.wait()
 
@@ -235,6 +237,24 @@ def test_approve_and_deny_go_to_the_running_sidecar_with_the_approvers_key(
                 )
     with pytest.raises(SidecarError, match="does not answer"):
         sidecar(store, "approvals", "approve", live.approval_id, *decide)
+
+
+@pytest.mark.requirement("IDM-01")
+def test_a_person_says_what_became_of_a_call_nobody_knows_of(store, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Live(store) as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        code, out = sidecar(store, "calls", "list", "--state", "unknown")
+        assert code == 0 and live.lost_id in out
+        say = ("calls", "resolve", live.lost_id, "--reason", "it is in the books", "--outcome")
+        with pytest.raises(SidecarError, match="forbidden"):
+            sidecar(store, *say, "done", "--key", live.agent)
+        code, out = sidecar(store, *say, "done", "--key", live.approver)
+        assert code == 0 and out.endswith(f"{live.lost_id} done\n")  # after the gateway's own log
+        with pytest.raises(SidecarError, match="not_unknown"):
+            sidecar(store, *say, "not-done", "--key", live.approver)
+        assert sidecar(store, "calls", "list", "--state", "unknown")[1] == "no calls\n"
+        assert "reason" in sidecar(store, "calls", "resolve", live.lost_id, "--help")[1]
 
 
 def test_deciding_needs_a_key_and_a_reason(store, written):

@@ -28,6 +28,7 @@ TABLE = {
     "approvals.decide": " .     x     .      .        x      .   ",
     "calls.stop":      "  .     x     x      x        x      .   ",
     "calls.resume":    "  .     x     x      .        x      .   ",
+    "calls.resolve":   "  .     x     .      .        x      .   ",
     "keys.agents":     "  .     x     x      x        .      .   ",
     "keys.people":     "  .     x     x      .        .      .   ",
     "keys.owners":     "  .     x     .      .        .      .   ",
@@ -48,6 +49,7 @@ def test_the_table_of_permissions_is_this_one():
 @pytest.mark.requirement("GW-07")
 def test_nobody_who_decides_calls_tools_and_nobody_who_calls_tools_reads():
     assert not PERMISSIONS["approvals.decide"] & PERMISSIONS["tools.call"]
+    assert not PERMISSIONS["calls.resolve"] & PERMISSIONS["tools.call"]
     assert not PERMISSIONS["store.read"] & PERMISSIONS["tools.call"]
 
 
