@@ -60,6 +60,8 @@ _REFERRED = frozenset({"gateway", "receive", "control", "metrics"})
 _MAY_BE_OFF = frozenset({"receive.grpc", "receive.http", "control.grpc", "metrics.listen"})
 # Set by us for agents (interfaces.md); not configuration, and harmless when inherited.
 ENVIRONMENT_KNOWN = frozenset({"SIDECAR_GATEWAY_URL", "SIDECAR_AGENT_KEY"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MEMORY = ":memory:"  # SQLite's word for a database of one process
 
 
 class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +91,8 @@ class Store(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if not self.url.startswith(_SQLITE):
                 text = "must be sqlite:///<folder> or postgresql://<user>@<host>/<database>"
                 return [Problem("url", text)]
-            return []
+            none = not self.folder or self.folder.startswith(_MEMORY)
+            return [Problem("url", "names no folder: write sqlite:///<folder>")] if none else []
         try:
             read_location(self.url)
         except ValueError as error:
@@ -316,12 +319,18 @@ def load(
     elif file:
         raise SidecarError("there is no configuration file", where=file, do="Check --config.")
     used = str(path) if path.is_file() else None
+    if not _is_usable(str(path)):
+        raise SidecarError(
+            "the configuration lies where a name is not UTF-8",
+            where=ascii(str(path)),
+            do="Name its folders and itself in UTF-8.",
+        )
     tree = document.value
     problems = _environment_into(tree, environ)
     for dotted, value in (overrides or {}).items():
         if value is not None:
             _put(tree, dotted, value)
-    shape = list(shape_problems(type_info(Config), tree, ""))
+    shape = [*shape_problems(type_info(Config), tree, ""), *_unusable_texts(tree, "")]
     unshaped = {problem.path.partition(".")[0] for problem in shape}
     config = msgspec.convert({k: v for k, v in tree.items() if k not in unshaped}, Config)
     key = "store.local" if config.store.on_postgres else "store.url"
@@ -336,6 +345,24 @@ def load(
     if problems:
         raise SidecarError(_report(problems, document, used), do="Correct it and start again.")
     return loaded
+
+
+def _is_usable(text: str) -> bool:
+    """Whether a text can be told to another process and name a file: UTF-8 without NUL."""
+    return "\0" not in text and (text.isascii() or _SURROGATE.search(text) is None)
+
+
+def _unusable_texts(value: Any, path: str) -> Iterator[Problem]:
+    """Texts that no file, process or store could be given; they are not quoted."""
+    if isinstance(value, str):
+        if not _is_usable(value):
+            yield Problem(path, "must be UTF-8 without NUL")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unusable_texts(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unusable_texts(item, f"{path}.{index}")
 
 
 def _meant(problems: list[Problem], unshaped: set[str]) -> Iterator[Problem]:

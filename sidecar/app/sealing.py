@@ -54,9 +54,11 @@ def _is_there(path: Path) -> bool:
 def seal_key_path(loaded: Loaded) -> Path:
     """Where the master key lies. Raises SidecarError when that is inside the data folder."""
     folder = Path(loaded.store_folder)
-    if not loaded.config.seal.key_file:
-        return folder.parent / f"{folder.name}.seal-key"
-    path = loaded.path(loaded.config.seal.key_file)
+    if folder.name in ("", ".."):  # beside "." is beside the folder it is
+        folder = Path(os.path.abspath(folder))  # noqa: PTH100 (a symbolic link is a folder's name)
+    path = folder.parent / f"{folder.name}.seal-key"
+    if loaded.config.seal.key_file:
+        path = loaded.path(loaded.config.seal.key_file)
     if path.resolve().is_relative_to(folder.resolve()):
         raise SidecarError(
             "the seal key lies inside the data folder it protects",

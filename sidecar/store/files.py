@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
 import msgspec
 
@@ -23,17 +24,22 @@ _CHUNK_BYTES = 1024**2
 @contextmanager
 def backup_folder(folder: Path) -> Iterator[Path]:
     """A folder to write a backup into; it becomes ``folder`` at the end. Raises SidecarError."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise SidecarError(
-            "there is something already", where=str(folder), do="Name a folder that is not there."
-        )
-    making = folder.with_name(f".{folder.name}.unfinished-{os.getpid()}")
     try:
-        making.mkdir(parents=True, mode=0o700)
-        yield making
-        if folder.exists():
-            folder.rmdir()
-        making.rename(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise SidecarError(
+                "there is something already",
+                where=str(folder),
+                do="Name a folder that is not there.",
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        making = Path(mkdtemp(prefix=f".{folder.name}.unfinished-", dir=folder.parent))
+        try:
+            yield making
+            if folder.exists():
+                folder.rmdir()
+            making.rename(folder)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
         _flush(folder.parent)
     except OSError as error:
         raise StoreUnavailable(
@@ -41,8 +47,6 @@ def backup_folder(folder: Path) -> Iterator[Path]:
             where=str(folder),
             do="Name a folder that can be written and has free space.",
         ) from error
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
 
 
 def seal_folder(folder: Path, manifest: BackupManifest) -> BackupManifest:

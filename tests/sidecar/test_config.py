@@ -170,8 +170,24 @@ def test_a_store_on_postgres_keeps_its_journal_in_a_folder_beside_the_file(tmp_p
         ("{url: 'postgresql://app@db'}", "store.url names no database"),
         ("{url: 'mysql://hush@db/agents'}", "store.url must be sqlite:///<folder> or postgresql"),
         ("{url: 'postgresql://app@db/agents', local: ''}", "store.local names no folder"),
+        ("{url: 'sqlite:///'}", "store.url names no folder"),
+        ("{url: 'sqlite:///:memory:'}", "store.url names no folder"),
+        ('{url: "sqlite:///hush\\0x"}', "store.url must be UTF-8 without NUL"),
     ],
 )
 def test_a_store_that_cannot_be_is_told_without_quoting_its_url(tmp_path, store, why):
     text = refused(tmp_path, f"store: {store}\n")
     assert why in text and "hush" not in text
+
+
+def test_a_text_that_is_not_utf8_is_refused_from_wherever_it_comes(tmp_path):
+    bad = "sqlite:///hush\udcff"
+    for sources in ({"environ": {"SIDECAR_STORE_URL": bad}}, {"overrides": {"store.url": bad}}):
+        with pytest.raises(SidecarError, match=r"store\.url must be UTF-8 without NUL") as caught:
+            load(write(tmp_path, "{}\n"), **{"environ": {}, **sources})
+        assert "hush" not in str(caught.value)
+    assert "UTF-8" in refused(tmp_path, 'gateway: {tools: [{name: "a\\0"}]}\n')
+    folder = tmp_path / "x\udcff"
+    folder.mkdir()
+    with pytest.raises(SidecarError, match="name is not UTF-8"):
+        load(write(folder, "{}\n"), environ={})

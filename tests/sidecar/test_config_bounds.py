@@ -31,7 +31,7 @@ WRONG = [
         "3650d",
     ),
     ('projects:\n- name: ""', 2, "projects.0.name", "cannot be a project's name"),
-    ('projects:\n- name: "../../x\\0"', 2, "projects.0.name", "cannot be a project's name"),
+    ('projects:\n- name: "../../x"', 2, "projects.0.name", "cannot be a project's name"),
     ("projects:\n- name: a\n- name: a", 3, "projects.1.name", "named twice"),
     ("projects: []", 1, "projects", "names none"),
     (UPSTREAM.format("http://2130706433"), 3, "gateway.upstreams.0.url", "address in disguise"),

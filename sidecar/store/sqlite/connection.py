@@ -64,7 +64,7 @@ def open_database(
                 file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 _make(file)
             connection = sqlite3.connect(
-                f"file:{quote(str(file))}?mode={'ro' if read_only else 'rw'}",
+                f"file:{quote(os.fsencode(file))}?mode={'ro' if read_only else 'rw'}",
                 uri=True,
                 isolation_level=None,
                 check_same_thread=False,

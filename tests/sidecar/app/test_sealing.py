@@ -2,11 +2,12 @@
 
 import resource
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from sidecar.app.loading import load_config
-from sidecar.app.sealing import master_key
+from sidecar.app.sealing import master_key, seal_key_path
 from sidecar.errors import SidecarError
 from sidecar.store.envelope import KEY_BYTES
 
@@ -32,3 +33,19 @@ def test_a_key_that_could_not_be_written_leaves_none_and_the_next_start_makes_on
     assert master_key(loaded, make=True) == made
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("store", [".", "./", "..", "a/..", "data", "/"])
+def test_without_a_name_of_its_own_the_key_lies_beside_the_data_folder(
+    tmp_path, monkeypatch, store
+):
+    here = tmp_path / "one" / "two"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    loaded = load_config(None, f"sqlite:///{store}")
+    if store == "/":
+        with pytest.raises(SidecarError, match="lies inside the data folder"):
+            seal_key_path(loaded)
+    else:
+        folder, path = Path(store).resolve(), seal_key_path(loaded).resolve()
+        assert path == folder.parent / f"{folder.name}.seal-key"

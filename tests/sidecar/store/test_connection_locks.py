@@ -41,7 +41,7 @@ def test_a_new_store_is_its_owners_alone(tmp_path):
     assert (tmp_path / "b.db").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["a?mode=memory&x=", "b%41", "c#d"])
+@pytest.mark.parametrize("name", ["a?mode=memory&x=", "b%41", "c#d", "e\udcff"])
 def test_a_database_lies_where_its_path_says_whatever_a_uri_makes_of_it(tmp_path, name):
     path = tmp_path / name / "ledger.db"
     with contextlib.closing(open_database(path)) as connection:
