@@ -17,6 +17,7 @@ from sidecar import clock
 from sidecar.egress.client import Egress, EgressFailed, EgressReply
 from sidecar.egress.rules import Target
 from sidecar.probe import messages
+from sidecar.probe.extent import TooMuch
 from sidecar.probe.http import CredentialUnreadable, credential
 from sidecar.probe.messages import NotAnswered, RpcFailed
 from sidecar.probe.plan import ProbeRequest, judge_answer, unknown
@@ -53,6 +54,8 @@ class McpAsker:
         except EgressFailed as error:
             code = "no_whole_answer" if error.sent else "unreachable"
             return unknown(request, code, now_ns=now(), data=data)
+        except TooMuch:
+            return unknown(request, "answer_too_large", now_ns=now(), data=data)
         except NotAnswered as error:
             return unknown(request, str(error), now_ns=now(), data=data)
         except RpcFailed as error:

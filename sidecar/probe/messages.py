@@ -13,8 +13,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sidecar.probe.extent import TooMuch, check_marks, read_json
+
 MODERN: Final = "2026-07-28"
 SESSION: Final = "2025-11-25"
+LINES_MAX: Final = 20_000
+"""Of a stream of events."""
 _INFO: Final = {"name": "agenttwin-sidecar", "version": "1"}
 
 
@@ -63,7 +67,7 @@ def initialized_notice() -> bytes:
 
 
 def read_answer(body: bytes, content_type: str, identity: int) -> Mapping[str, Any]:
-    """The result of a request. Raises NotAnswered or RpcFailed."""
+    """The result of a request. Raises NotAnswered, RpcFailed or TooMuch."""
     for message in _messages(body, content_type):
         if not isinstance(message, Mapping) or message.get("id") != identity:
             continue
@@ -77,13 +81,16 @@ def read_answer(body: bytes, content_type: str, identity: int) -> Mapping[str, A
 
 
 def resource_of(result: Mapping[str, Any], status: int) -> dict[str, Any]:
-    """A read resource as an expression sees it: its first text, JSON where it is that."""
+    """A read resource as an expression sees it: its first text, JSON where it is that.
+
+    Raises TooMuch.
+    """
     contents = result.get("contents")
     first = contents[0] if isinstance(contents, list) and contents else {}
     text = first.get("text") if isinstance(first, Mapping) else None
     if not isinstance(text, str):
         return {"status": status, "headers": {}, "json": None, "text": ""}
-    return {"status": status, "headers": {}, "json": _json(text), "text": text}
+    return {"status": status, "headers": {}, "json": read_json(text), "text": text}
 
 
 def _rpc(message: dict[str, Any]) -> bytes:
@@ -93,18 +100,14 @@ def _rpc(message: dict[str, Any]) -> bytes:
 def _messages(body: bytes, content_type: str) -> list[Any]:
     text = body.decode("utf-8", "replace")
     if content_type.partition(";")[0].strip().lower() != "text/event-stream":
-        return [_json(text)]
+        return [read_json(text)]
+    check_marks(text)
+    if text.count("\n") + text.count("\r") > LINES_MAX:
+        raise TooMuch
     found = []
     for event in text.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         lines = [line.partition(":") for line in event.split("\n")]
         data = "\n".join(value.removeprefix(" ") for name, _, value in lines if name == "data")
         if data:
-            found.append(_json(data))
+            found.append(read_json(data))
     return found
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

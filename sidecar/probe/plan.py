@@ -12,7 +12,6 @@ Rules
    than ``fresh`` after it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +32,7 @@ from sidecar.expression.cel import (
 )
 from sidecar.expression.limits import read_shape
 from sidecar.probe.config import McpProbe, Probe, SqlProbe
+from sidecar.probe.extent import TooMuch, read_json
 from sidecar.probe.template import (
     Template,
     TemplateInvalid,
@@ -349,12 +349,13 @@ def judge_response(
     if _says_nothing(request, reply):
         return unknown(request, f"http_{reply.status}", now_ns=now_ns, data=data)
     text = reply.body.decode("utf-8", "replace")
-    response = {
-        "status": reply.status,
-        "headers": headers,
-        "json": _json(reply.body),
-        "text": text,
-    }
+    try:
+        said = read_json(text)
+    except TooMuch:
+        if "json" in request.expect.text:
+            return unknown(request, "answer_too_large", now_ns=now_ns, data=data)
+        said = None
+    response = {"status": reply.status, "headers": headers, "json": said, "text": text}
     return judge_answer(request, "response", response, at_ns=observed_ns, now_ns=now_ns, data=data)
 
 
@@ -420,10 +421,3 @@ def _joined(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     for name, value in headers:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None

@@ -22,13 +22,12 @@ from uuid import UUID
 
 import asyncpg
 
+from sidecar.probe.extent import VALUES_MAX, count
 from sidecar.probe.sql.frames import ANSWER_BYTES_MAX
 from sidecar.probe.sql.messages import Job, Told
 from sidecar.probe.sql.postgres import CheckedLoop
 from sidecar.probe.sql.role import CANNOT_BE_USED
 
-VALUES_MAX: Final = 20_000
-"""In all rows: what an expression takes some 60 ms to be given."""
 _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS: Final = frozenset({"float4", "float8"})
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar", "name", "citext", "unknown", "char"})
@@ -138,13 +137,13 @@ async def _selected(
     types = [each.name for each in statement.get_parameters()]
     values = [_bound(value, kind) for value, kind in zip(job.values, types, strict=True)]
     rows: list[dict[str, Any]] = []
-    size = count = 0
+    size = found = 0
     loop.answer()
     async for record in statement.cursor(*values):
         row = {name: _plain(value) for name, value in record.items()}
+        found += count(row)
         size += sum(len(value) for value in row.values() if isinstance(value, str))
-        count += _count(row)
-        if size > ANSWER_BYTES_MAX or count > VALUES_MAX:
+        if size > ANSWER_BYTES_MAX or found > VALUES_MAX:
             raise _Refused("answer_too_large")
         rows.append(row)
     return rows
@@ -192,13 +191,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value)
-
-
-def _count(value: Any) -> int:
-    """How many values there are in a plain one, with itself."""
-    if isinstance(value, Mapping):
-        return 1 + sum(map(_count, value.values()))
-    return 1 + sum(map(_count, value)) if isinstance(value, list) else 1
 
 
 def _code(error: asyncpg.PostgresError) -> str:

@@ -109,7 +109,9 @@ def test_expressions_see_the_trace_and_histories_only_when_they_name_them():
         (b'{"refunded": null}', False, "expectation_not_met"),
         (b"{}", None, "expect_without_value"),
         (b"not json", None, "expect_without_value"),
-        (b"[" * 100_000, None, "expect_without_value"),
+        (b"[" * 50_000, None, "expect_without_value"),
+        (b"[" * 100_000, None, "answer_too_large"),
+        (b"[" + b"1," * 30_000 + b"1]", None, "answer_too_large"),
         (b"", None, "expect_without_value"),
     ],
 )
@@ -126,6 +128,11 @@ def test_a_status_that_says_nothing_of_state_is_unknown(status):
     assert (found.held, found.detail) == (None, f"http_{status}")
     looked = answered(b"", status, expect="response.status == 200")
     assert looked.held is False
+
+
+def test_the_text_of_an_answer_too_large_to_be_read_as_json_is_seen():
+    body = b"[" + b"1," * 30_000 + b"2]"
+    assert answered(body, expect="response.text.endsWith(',2]')").held is True
 
 
 def test_a_404_is_an_answer():
