@@ -13,7 +13,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -201,20 +201,23 @@ class McpWire:
             None,
         )
         refusal = await self._standing(talk, call, registered)
-        request = ToolRequest(
-            upstream=talk.server,
-            method="POST",
-            raw_path=path_of(call.name),
-            headers=self._headers(talk, registered, key, waits=state is not None),
-            body=talk.said.arguments or b"{}",
-            refusal=refusal,
-        )
+
+        def request(key: str | None) -> ToolRequest:
+            return ToolRequest(
+                upstream=talk.server,
+                method="POST",
+                raw_path=path_of(call.name),
+                headers=self._headers(talk, registered, key, waits=state is not None),
+                body=talk.said.arguments or b"{}",
+                refusal=refusal,
+            )
+
         listener = _Listener(talk, call.token)
         assert talk.said.id is not None
         running = (talk.asked.principal.id, session.get("sid", ""), talk.said.id)
         self._running[running] = listener.cancelled
         try:
-            reply = await listener.hear(talk.gateway.call(request, talk.asked.principal, listener))
+            reply, key = await listener.hear(self._made(talk, request, key, listener))
         finally:
             if self._running.get(running) is listener.cancelled:
                 del self._running[running]
@@ -224,6 +227,21 @@ class McpWire:
             CANCELLED.labels(class_, outcome).inc()
             _LOG.info("cancel_requested", call_class=class_, outcome=outcome)
         return await listener.end(self._worded(call, key, reply))
+
+    @staticmethod
+    async def _made(
+        talk: "_Talk",
+        request: Callable[[str | None], ToolRequest],
+        key: str | None,
+        listener: "_Listener",
+    ) -> tuple[ToolReply, str | None]:
+        """The reply of a call; one that cannot be approved without a key is given one."""
+        reply = await talk.gateway.call(request(key), talk.asked.principal, listener)
+        failed = wording.failure(reply) if key is None else None
+        if failed is None or failed.data.get("code") != "idempotency_key_required":
+            return reply, key
+        key = f"mcp-{clock.new_id()}"
+        return await talk.gateway.call(request(key), talk.asked.principal, listener), key
 
     def _state(self, call: "_Call") -> dict[str, Any] | None:
         """What the client carried for us since the call was asked to wait. Raises RpcRefused."""
@@ -245,15 +263,14 @@ class McpWire:
             raise RpcRefused(message.DENIED, "the approval page was not opened", data=data)
         return found
 
-    def _key(self, call: "_Call", state: dict[str, Any] | None) -> str:
-        """The key of a call: the client's own, that of the call it waits for, or a new one."""
+    def _key(self, call: "_Call", state: dict[str, Any] | None) -> str | None:
+        """The key of a call: the client's own, or that of the call it waits for."""
         if state is not None:
             return str(state["key"])
         given = call.talk.said.meta.get(KEY_META) or call.talk.asked.one("idempotency-key")
         if isinstance(given, str):
             return given
-        waiting = self._pending.get(call.place) if call.session else None
-        return waiting or f"mcp-{clock.new_id()}"
+        return self._pending.get(call.place) if call.session else None
 
     async def _standing(
         self, talk: "_Talk", call: "_Call", tool: RegisteredTool | None
@@ -276,11 +293,15 @@ class McpWire:
         )
 
     def _headers(
-        self, talk: "_Talk", tool: RegisteredTool | None, key: str, *, waits: bool
+        self, talk: "_Talk", tool: RegisteredTool | None, key: str | None, *, waits: bool
     ) -> Headers:
-        field = tool.config.idempotency.header if tool is not None else "Idempotency-Key"
-        quoted = key.replace("\\", "\\\\").replace('"', '\\"')
-        found = [("content-type", "application/json"), (field.lower(), f'"{quoted}"')]
+        found = [("content-type", "application/json")]
+        if key is not None:
+            field = tool.config.idempotency.header if tool is not None else "Idempotency-Key"
+            quoted = key.replace("\\", "\\\\").replace('"', '\\"')
+            found.append((field.lower(), f'"{quoted}"'))
+        elif talk.said.meta.get(DISTINCT_META) is True:
+            found.append(("confirm-distinct", "?1"))
         for name in _TRACING:
             value = talk.asked.one(name) or talk.said.meta.get(name)
             if isinstance(value, str):
@@ -292,7 +313,7 @@ class McpWire:
             found.append(("prefer", f"wait={self._wait_seconds}"))
         return tuple(found)
 
-    def _worded(self, call: "_Call", key: str, reply: ToolReply) -> bytes:
+    def _worded(self, call: "_Call", key: str | None, reply: ToolReply) -> bytes:
         identity = call.talk.said.id
         assert identity is not None
         failed = wording.failure(reply)
@@ -305,7 +326,7 @@ class McpWire:
                 return message.error(identity, code, text, said.get("data"))
             return message.result(identity, _tagged(raw, call.talk.version, reply))
         approval = failed.awaits
-        if approval is None:
+        if approval is None or key is None:
             self._pending.pop(call.place, None)
             return message.error(identity, failed.code, failed.message, failed.data)
         return self._waits(call, key, failed, approval)
@@ -436,16 +457,17 @@ class _Listener:
                 each.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def hear(self, calling: Any) -> ToolReply:
-        """The reply of a call; while it is awaited the client is kept from giving up."""
+    async def hear(
+        self, calling: Coroutine[Any, Any, tuple[ToolReply, str | None]]
+    ) -> tuple[ToolReply, str | None]:
+        """What a call gives; while it is awaited the client is kept from giving up."""
         task = asyncio.ensure_future(calling)
         watch = asyncio.ensure_future(self.gone())
         try:
             await asyncio.wait({task}, timeout=self._stream.keep_alive_seconds)
             if not task.done() and self._takes_events:
                 await self._begin()
-            reply: ToolReply = await task
-            return reply
+            return await task
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)

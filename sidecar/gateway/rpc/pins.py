@@ -5,6 +5,7 @@
 2. A reviewed tool that is not configured is irreversible. Configuration names it by ``match.tool``.
 3. A call is ``POST /tools/call/<name>`` with the arguments as its JSON body: the action that is
    hashed, judged and approved.
+4. A call without a key is taken once within the tool's ``duplicate_window``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from sidecar.gateway.rpc.definition import (
 )
 
 CALL = "/tools/call/"
+DUPLICATE_WINDOW = "60s"
 
 
 class Pinned(Struct, frozen=True, kw_only=True):
@@ -135,5 +137,9 @@ def _with(tool: Tool, definition: Mapping[str, Any], schemas: dict[str, Any]) ->
 
 
 def _routed(tool: Tool) -> Tool:
-    name = tool.match.tool
-    return replace(tool, match=Match(method="POST", path=path_of(name), tool=name))
+    name, keys = tool.match.tool, tool.idempotency
+    if not keys.duplicate_window:  # the protocol has no keys, and its clients try again
+        keys = replace(keys, duplicate_window=DUPLICATE_WINDOW)
+    return replace(
+        tool, match=Match(method="POST", path=path_of(name), tool=name), idempotency=keys
+    )

@@ -250,6 +250,7 @@ def test_a_cancelled_read_is_given_up_at_its_server_too(tmp_path, version):
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             await asyncio.wait_for(each.crm.cancelled.wait(), 5)
+            await client.list_tools()  # by then the client has read what was said of the other
 
     run(tmp_path, scenario)
 
@@ -391,6 +392,20 @@ def test_a_tools_own_error_may_have_had_an_effect(tmp_path):
         assert first["result"]["isError"] is True
         again = await call(each, "delete_customer", {"name": "Ada"}, meta=meta)
         assert code_of(again) == (-32001, "outcome_unknown")
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("IDM-01")
+def test_a_client_that_calls_again_without_a_key_makes_no_second_effect_by_mistake(tmp_path):
+    async def scenario(each):
+        assert "result" in await call(each)
+        again = await call(each, number=2)
+        assert code_of(again) == (-32001, "possible_duplicate")
+        other = await call(each, number=3, arguments={"customer": "Ada", "text": "met"})
+        meant = await call(each, number=4, meta={"agenttwin/confirmDistinct": True})
+        assert "result" in other and "result" in meant
+        assert [text for _, text in each.crm.notes] == ["called", "met", "called"]
 
     run(tmp_path, scenario)
 
