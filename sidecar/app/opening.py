@@ -71,9 +71,9 @@ def _no_driver(error: ImportError) -> SidecarError:
 
 
 @contextmanager
-def open_keys(loaded: Loaded) -> Iterator[KeyBook]:
-    """The key store of the ledger, made when absent."""
-    with open_backend(loaded) as stores, closing(stores.keys()) as keys:
+def open_keys(loaded: Loaded, *, make: bool = True) -> Iterator[KeyBook]:
+    """The key store of the ledger; ``make``: made when absent, else StoreUnavailable is raised."""
+    with open_backend(loaded) as stores, closing(stores.keys(make=make)) as keys:
         yield keys
 
 

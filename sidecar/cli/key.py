@@ -17,6 +17,7 @@ from sidecar.app import minting, opening, rotating
 from sidecar.app.loading import load_config
 from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, talk
+from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.identity.keys import KEY_KINDS, KeyTerms
 from sidecar.identity.projects import project_name
@@ -67,6 +68,8 @@ def create(
     emit({"key": text, **_shown(row)}, output, lambda: text)
     whose = f"project {row.project}" if row.organisation is None else f"all of {row.organisation}"
     talk(f"{row.kind} key {row.key_id} of {whose}: store it now, it is not shown again")
+    if row.organisation is None:
+        _warn_of_stranger(loaded, row.project)
 
 
 @command.command("rotate")
@@ -91,7 +94,7 @@ def rotate(
       sk_agent_4f0c2a9be1d37a55_… (shown once)
     """
     loaded = load_config(config, store)
-    with opening.open_keys(loaded) as keys:
+    with opening.open_keys(loaded, make=False) as keys:
         made = minting.rotate_key(keys, key_id, overlap_ns)
     if made is None:
         raise SidecarError(
@@ -124,7 +127,7 @@ def generate(kind: KeyKind, output: str) -> None:
 def list_(project: str | None, config: str | None, store: str | None, output: str) -> None:
     """List keys, without their secrets."""
     loaded = load_config(config, store)
-    with opening.open_keys(loaded) as keys:
+    with opening.open_keys(loaded, make=False) as keys:
         rows = keys.list_keys(project)
     emit([_shown(row) for row in rows], output, lambda: "\n".join(map(_line, rows)) or "no keys")
 
@@ -135,7 +138,7 @@ def list_(project: str | None, config: str | None, store: str | None, output: st
 def revoke(key_id: str, config: str | None, store: str | None, output: str) -> None:
     """Revoke a key; it is refused from the next request on."""
     loaded = load_config(config, store)
-    with opening.open_keys(loaded) as keys:
+    with opening.open_keys(loaded, make=False) as keys:
         if not minting.revoke_key(keys, key_id):
             raise SidecarError(
                 f"there is no key {key_id}", do="List the ids with: sidecar key list"
@@ -167,9 +170,11 @@ def rotate_redaction(
       mpabklcd
     """
     project_name(project, where="--project")
-    key = rotating.rotate_redaction_key(load_config(config, store), project, overlap_ns)
+    loaded = load_config(config, store)
+    key = rotating.rotate_redaction_key(loaded, project, overlap_ns)
     emit({"project": project, "key_id": key.key_id}, output, lambda: key.key_id)
     talk(f"project {project}: digests are made with key {key.key_id} from now on")
+    _warn_of_stranger(loaded, project)
 
 
 @command.command("rotate-data")
@@ -184,9 +189,11 @@ def rotate_data(project: str, config: str | None, store: str | None, output: str
       1
     """
     project_name(project, where="--project")
-    number = rotating.rotate_data_key(load_config(config, store), project)
+    loaded = load_config(config, store)
+    number = rotating.rotate_data_key(loaded, project)
     emit({"project": project, "number": number}, output, lambda: str(number))
     talk(f"project {project}: data key {number} seals from now on")
+    _warn_of_stranger(loaded, project)
 
 
 @command.command("digest")
@@ -207,8 +214,19 @@ def digest(project: str, kind: Kind, config: str | None, store: str | None, outp
     value = sys.stdin.read().strip()
     if not value:
         raise SidecarError("there is no value on standard input", do="Pipe it in.")
-    found = rotating.digests_of(load_config(config, store), project, kind, value)
+    loaded = load_config(config, store)
+    found = rotating.digests_of(loaded, project, kind, value)
     emit(found, output, lambda: "\n".join(f"{item.token}  {item.hash}" for item in found))
+    _warn_of_stranger(loaded, project)
+
+
+def _warn_of_stranger(loaded: Loaded, project: str) -> None:
+    """A misspelt project is a tenant of its own; the store takes any."""
+    if project not in {each.name for each in loaded.config.projects}:
+        talk(
+            f"warning: there is no project {project} in projects of the configuration: "
+            "what is done in it follows the defaults"
+        )
 
 
 def _shown(row: StoredKey) -> dict[str, object]:

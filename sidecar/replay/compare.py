@@ -10,7 +10,7 @@ Rules
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -131,11 +131,11 @@ def _class(
     deterministic: bool,
 ) -> tuple[CaseClass, tuple[str, ...]]:
     runs = [*baseline, *candidate]
-    voids = tuple(f"{run.side}: {run.void}" for run in runs if run.void is not None)
+    voids = _each_once(f"{run.side}: {run.void}" for run in runs if run.void is not None)
     if voids or not baseline or not candidate:
         return "void", voids or ("a side has not run",)
     lacking = _silences(runs) if any(map(_silence, baseline)) else ()
-    lacking += tuple(text for run in runs for text in _lacking(run))
+    lacking += _each_once(text for run in runs for text in _lacking(run))
     if lacking:
         return "incomplete", lacking
     unsteady = _unsteady(baseline) + _unsteady(candidate) if deterministic else ()
@@ -158,8 +158,12 @@ def _crashed(baseline: Sequence[EpisodeRecord], candidate: Sequence[EpisodeRecor
 
 
 def _silences(runs: Sequence[EpisodeRecord]) -> tuple[str, ...]:
-    said = [f"{run.side}: {why}" for run in runs if (why := _silence(run)) is not None]
-    return tuple(dict.fromkeys(said))
+    return _each_once(f"{run.side}: {why}" for run in runs if (why := _silence(run)) is not None)
+
+
+def _each_once(reasons: Iterable[str]) -> tuple[str, ...]:
+    """A suite that runs twice would say everything twice."""
+    return tuple(dict.fromkeys(reasons))
 
 
 def _silence(run: EpisodeRecord) -> str | None:

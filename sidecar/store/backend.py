@@ -3,8 +3,8 @@
 **Rules**
 1. A backend opens, makes and migrates; it decides nothing.
 2. Who opens a store closes it; what they share (files, a pool) is closed with the backend.
-3. ``keys``, ``ledger`` and what has ``write`` make the store where there is none. Readers raise
-   StoreUnavailable then: an empty store stands in for nothing.
+3. ``keys``, ``ledger`` and what has ``write`` make the store where there is none. Readers, and
+   ``keys`` without ``make``, raise StoreUnavailable then: an empty store stands in for nothing.
 """
 
 from collections.abc import Sequence
@@ -137,8 +137,8 @@ class Backend(Closing, Protocol):
     ``source`` names the pipeline of one sidecar among those that share the stores.
     """
 
-    def keys(self) -> KeyBook:
-        """The keys."""
+    def keys(self, *, make: bool = True) -> KeyBook:
+        """The keys; without ``make`` those of a store that is there."""
         ...
 
     def ledger(self, sealers: Sealers) -> Ledger:

@@ -48,8 +48,10 @@ class PostgresBackend:
         self._databases: dict[Kind, Database] = {}
         self._current: set[Kind] = set()
 
-    def keys(self) -> PostgresKeys:
-        """The keys."""
+    def keys(self, *, make: bool = True) -> PostgresKeys:
+        """The keys; without ``make`` those of a store that is there."""
+        if not make:
+            self._there("ledger")
         return PostgresKeys(self._made("ledger"))
 
     def ledger(self, sealers: Sealers) -> PostgresLedger:

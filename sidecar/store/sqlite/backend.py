@@ -6,6 +6,7 @@ from pathlib import Path
 from sidecar.store.envelope import Sealers
 from sidecar.store.files import backup_folder, seal_folder
 from sidecar.store.outbox import Lane
+from sidecar.store.sqlite.connection import open_database
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
@@ -28,8 +29,10 @@ class SqliteBackend:
         self._ledger = folder / LEDGER
         self._traces = folder / TRACES
 
-    def keys(self) -> SqliteKeys:
-        """The keys."""
+    def keys(self, *, make: bool = True) -> SqliteKeys:
+        """The keys; without ``make`` those of a store that is there."""
+        if not make:
+            open_database(self._ledger, read_only=True).close()
         return SqliteKeys(self._ledger)
 
     def ledger(self, sealers: Sealers) -> SqliteLedger:

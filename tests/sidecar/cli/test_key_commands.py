@@ -109,8 +109,38 @@ def test_a_key_that_is_not_there_or_revoked_is_not_rotated():
         (("--kind", "agent", "--project", "a", "--tool", "x,y"), "no tool's name"),
     ],
 )
-def test_what_no_key_can_be_is_refused(arguments, said):
+def test_what_no_key_can_be_is_refused(arguments, said, folder):
     with pytest.raises(SidecarError) as caught:
         key("create", *arguments)
     assert said in caught.value.what and caught.value.where
-    assert key("list") == []
+    assert not (folder / "sidecar-data").exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("create", "--kind", "agent"),
+        ("rotate-data",),
+        ("rotate-redaction",),
+        ("digest", "--kind", "email"),
+    ],
+    ids=lambda asked: asked[0],
+)
+def test_a_project_that_is_not_configured_is_warned_of_because_it_may_be_misspelt(asked, folder):
+    (folder / "sidecar-data.seal-key").write_text("ab" * 32)
+    said = {
+        project: CliRunner().invoke(
+            root, ["key", *asked, "--project", project], input="bob@example.com"
+        )
+        for project in ("a", "aa")
+    }
+    assert {each.exit_code for each in said.values()} == {0}, said
+    assert "warning: there is no project aa in projects" in said["aa"].stderr
+    assert "warning" not in said["a"].stderr
+
+
+@pytest.mark.parametrize("asked", [("list",), ("revoke", "0" * 16), ("rotate", "0" * 16)])
+def test_keys_of_a_store_that_is_not_there_are_not_none_and_no_store_is_made(asked, folder):
+    with pytest.raises(SidecarError, match="there is no store"):
+        key(*asked, "--store", "sqlite:///misspelt")
+    assert not (folder / "misspelt").exists()

@@ -145,6 +145,13 @@ def test_reports_say_the_verdict_and_the_first_thing_that_failed(tmp_path):
     assert "why \\| so" in shown and "&lt;says>" in shown
 
 
+def test_what_both_runs_of_a_side_lack_is_said_once():
+    (failure,) = conclude(result("passed", void="twin_gap: x"), verdict_id="v", now_ns=1).failures
+    assert failure.detail == "candidate: twin_gap: x"
+    (failure,) = conclude(result("incomplete"), verdict_id="v", now_ns=1).failures
+    assert failure.detail == "candidate: toolCalled:pay: why | so"
+
+
 def test_a_void_case_is_an_error_of_the_suite_and_not_a_failure():
     verdict = conclude(result("passed", void="twin_gap: x"), verdict_id="v", now_ns=1)
     suite = ElementTree.fromstring(junit.render(verdict))
