@@ -66,7 +66,7 @@ async def busiest():
         while True:
             await asyncio.sleep(0.005)
             before, most = time.thread_time(), max(most, time.thread_time() - before)
-    return most
+    return max(most, time.thread_time() - before)
 
 
 @pytest.mark.requirement("OUT-02")
