@@ -5,15 +5,34 @@
 2. What a backend cannot have kept is not there: it is not asked for it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
 from processors.model.call import Approval, Receipt
+from sidecar.store.budget import Hold, Standing
 from sidecar.store.envelope import Sealers
-from sidecar.store.ledger import AuditEntry, AuditHead, CallQuery, CallRow, Fact
-from sidecar.store.sealing import ApprovalRow, FactRow, open_approval, open_fact
+from sidecar.store.ledger import (
+    AuditEntry,
+    AuditHead,
+    CallQuery,
+    CallRow,
+    Claim,
+    Fact,
+    OpenedCall,
+    Scope,
+)
+from sidecar.store.sealing import (
+    ApprovalRow,
+    ClaimRow,
+    FactRow,
+    OpenedRow,
+    open_approval,
+    open_call,
+    open_claim,
+    open_fact,
+)
 from sidecar.store.stop import Stop
 
 T = TypeVar("T")
@@ -129,3 +148,52 @@ class LedgerReader:
     def _told(self, statement: Statement[T], *values: object) -> T:
         """A statement's answer. Raises StoreUnavailable."""
         raise NotImplementedError
+
+
+class GatewayStatements(Struct, frozen=True, kw_only=True):
+    """What a backend can be asked about a call before it is made, and after."""
+
+    find_claim: Statement[ClaimRow | None]
+    claim_of: Statement[ClaimRow | None]
+    key_revoked: Statement[bool]
+    prior_tools: Statement[tuple[str, ...]]
+    opened_call: Statement[OpenedRow | None]
+    standings: Statement[list[Standing]]
+    stop_of: Statement[str | None]
+
+
+class GatewayReads(LedgerReader):
+    """What the gateway reads beside its calls."""
+
+    gateway_statements: GatewayStatements
+
+    def find_claim(self, scope: Scope) -> Claim | None:
+        """The claim of a scope with its opened answer. Raises SealBroken."""
+        row = self._told(self.gateway_statements.find_claim, scope)
+        return open_claim(row, self._sealers) if row else None
+
+    def claim_of(self, call_id: str) -> Claim | None:
+        """The claim whose present attempt a call made. Raises SealBroken."""
+        row = self._told(self.gateway_statements.claim_of, call_id)
+        return open_claim(row, self._sealers) if row else None
+
+    def key_revoked(self, principal: str) -> bool:
+        """Whether this principal's key has been revoked."""
+        return self._told(self.gateway_statements.key_revoked, principal)
+
+    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
+        """Tools whose calls by this principal in this trace had their effect, in order."""
+        return self._told(self.gateway_statements.prior_tools, call)
+
+    def opened_call(self, call_id: str) -> OpenedCall | None:
+        """A call as it was opened, with its arguments. Raises SealBroken."""
+        row = self._told(self.gateway_statements.opened_call, call_id)
+        return open_call(row, self._sealers) if row else None
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
+        return self._told(self.gateway_statements.standings, project, holds, now_ns)
+
+    def stop_of(self, call: OpenedCall) -> str | None:
+        """The code of the stop that a call falls under now, or None."""
+        return self._told(self.gateway_statements.stop_of, call)

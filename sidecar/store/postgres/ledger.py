@@ -19,7 +19,6 @@ from pathlib import Path
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
-from sidecar.store.budget import Hold, Standing
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -29,9 +28,7 @@ from sidecar.store.ledger import (
     Fence,
     Intent,
     IntentResult,
-    OpenedCall,
     Pace,
-    Scope,
     Signer,
     StoredSigningKey,
 )
@@ -52,12 +49,11 @@ from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
 from sidecar.store.postgres.text import storable
 from sidecar.store.postgres.writer import Writer
+from sidecar.store.reading import GatewayReads, GatewayStatements
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     ApprovalRow,
     open_approval,
-    open_call,
-    open_claim,
     open_key,
     seal_answer,
     seal_arguments,
@@ -72,8 +68,21 @@ LOOK_SECONDS = 2.0
 """How long a wait for a notification lasts at most: it tells soon, the look tells surely."""
 
 
-class PostgresLedger(PostgresLedgerReader):
+_STATEMENTS = GatewayStatements(
+    find_claim=claims.find,
+    claim_of=claims.find_of,
+    key_revoked=approvals.is_revoked,
+    prior_tools=calls.prior_tools,
+    opened_call=calls.find_opened,
+    standings=budgets.standings,
+    stop_of=stops.of_call,
+)
+
+
+class PostgresLedger(GatewayReads, PostgresLedgerReader):
     """The whole ledger, over a database with an up-to-date schema."""
+
+    gateway_statements = _STATEMENTS
 
     ephemeral = False
 
@@ -166,24 +175,6 @@ class PostgresLedger(PostgresLedgerReader):
         """Whether this sidecar is the one that does a work of which one is enough."""
         return self._database.wait(self._presence.lead(f"lead {role}"), WRITE_SECONDS)
 
-    def find_claim(self, scope: Scope) -> Claim | None:
-        """The claim of a scope with its opened answer. Raises SealBroken."""
-        row = self._read(lambda connection: claims.find(connection, scope))
-        return open_claim(row, self._sealers) if row else None
-
-    def claim_of(self, call_id: str) -> Claim | None:
-        """The claim whose present attempt a call made. Raises SealBroken."""
-        row = self._read(lambda connection: claims.find_of(connection, call_id))
-        return open_claim(row, self._sealers) if row else None
-
-    def key_revoked(self, principal: str) -> bool:
-        """Whether this principal's key has been revoked."""
-        return self._read(lambda connection: approvals.is_revoked(connection, principal))
-
-    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
-        """Tools whose calls by this principal in this trace had their effect, in order."""
-        return self._read(lambda connection: calls.prior_tools(connection, call))
-
     def orphans(self, limit: int = 1000) -> list[Claim]:
         """Open claims of owners that are dead, oldest first."""
         owners = self._read(claims.owners_of_open)
@@ -195,15 +186,6 @@ class PostgresLedger(PostgresLedgerReader):
     def unresolved(self, limit: int = 1000) -> list[Claim]:
         """Claims whose outcome is unknown, oldest first."""
         return self._read(lambda connection: claims.in_state(connection, ("unknown",), limit))
-
-    def opened_call(self, call_id: str) -> OpenedCall | None:
-        """A call as it was opened, with its arguments. Raises SealBroken."""
-        row = self._read(lambda connection: calls.find_opened(connection, call_id))
-        return open_call(row, self._sealers) if row else None
-
-    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
-        """How the budgets that these holds would take from stand now."""
-        return self._read(lambda c: budgets.standings(c, project, holds, now_ns))
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
@@ -221,10 +203,6 @@ class PostgresLedger(PostgresLedgerReader):
         return await self._database.run(
             lambda connection: claims.mark_sent(connection, claim, now_ns, kinds)
         )
-
-    def stop_of(self, call: OpenedCall) -> str | None:
-        """The code of the stop that a call falls under now, or None."""
-        return self._read(lambda connection: stops.of_call(connection, call))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from processors.model.call import Approval
-from sidecar.store.budget import Hold, Standing
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -26,19 +25,16 @@ from sidecar.store.ledger import (
     Fence,
     Intent,
     IntentResult,
-    OpenedCall,
     Pace,
-    Scope,
     Signer,
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
 from sidecar.store.owners.files import Owners
+from sidecar.store.reading import GatewayReads, GatewayStatements
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     open_approval,
-    open_call,
-    open_claim,
     open_key,
     seal_answer,
     seal_arguments,
@@ -63,8 +59,21 @@ LOOK_SECONDS = 2.0
 """How often who waits looks for what another process may have committed to the file."""
 
 
-class SqliteLedger(SqliteLedgerReader):
+_STATEMENTS = GatewayStatements(
+    find_claim=claims.find,
+    claim_of=claims.find_of,
+    key_revoked=approvals.is_revoked,
+    prior_tools=calls.prior_tools,
+    opened_call=calls.find_opened,
+    standings=budgets.standings,
+    stop_of=stops.of_call,
+)
+
+
+class SqliteLedger(GatewayReads, SqliteLedgerReader):
     """The whole ledger. ``:memory:`` is allowed, and is ephemeral."""
+
+    gateway_statements = _STATEMENTS
 
     def __init__(
         self, path: Path | str, sealers: Sealers, *, busy_timeout_ms: int | None = None
@@ -134,24 +143,6 @@ class SqliteLedger(SqliteLedgerReader):
         """True: who shares a file is on one machine, and what several do there is done once."""
         return True
 
-    def find_claim(self, scope: Scope) -> Claim | None:
-        """The claim of a scope with its opened answer. Raises SealBroken."""
-        row = self._read(lambda connection: claims.find(connection, scope))
-        return open_claim(row, self._sealers) if row else None
-
-    def claim_of(self, call_id: str) -> Claim | None:
-        """The claim whose present attempt a call made. Raises SealBroken."""
-        row = self._read(lambda connection: claims.find_of(connection, call_id))
-        return open_claim(row, self._sealers) if row else None
-
-    def key_revoked(self, principal: str) -> bool:
-        """Whether this principal's key has been revoked."""
-        return self._read(lambda connection: approvals.is_revoked(connection, principal))
-
-    def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
-        """Tools whose calls by this principal in this trace had their effect, in order."""
-        return self._read(lambda connection: calls.prior_tools(connection, call))
-
     def orphans(self, limit: int = 1000) -> list[Claim]:
         """Open claims of owners that are dead, oldest first."""
         rows = self._read(lambda c: claims.in_state(c, ("claimed", "sent"), limit))
@@ -161,15 +152,6 @@ class SqliteLedger(SqliteLedgerReader):
         """Claims whose outcome is unknown, oldest first."""
         rows = self._read(lambda c: claims.in_state(c, ("unknown",), limit))
         return [claim for claim, _ in rows]
-
-    def opened_call(self, call_id: str) -> OpenedCall | None:
-        """A call as it was opened, with its arguments. Raises SealBroken."""
-        row = self._read(lambda connection: calls.find_opened(connection, call_id))
-        return open_call(row, self._sealers) if row else None
-
-    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
-        """How the budgets that these holds would take from stand now."""
-        return self._read(lambda c: budgets.standings(c, project, holds, now_ns))
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         """The one final transaction. Raises StoreUnavailable when it cannot be durable."""
@@ -186,10 +168,6 @@ class SqliteLedger(SqliteLedgerReader):
     async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
         """Durably sent from here on; False when the claim is another's, or a stop stands."""
         return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns, kinds))
-
-    def stop_of(self, call: OpenedCall) -> str | None:
-        """The code of the stop that a call falls under now, or None."""
-        return self._read(lambda connection: stops.of_call(connection, call))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""
