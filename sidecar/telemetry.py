@@ -76,6 +76,12 @@ CALLS = Counter(
     ("class", "decision", "status"),
     registry=REGISTRY,
 )
+WEBHOOKS = Counter(
+    "sidecar_webhook_attempts_total",
+    "Attempts to tell a webhook of an approval, by result; what failed is tried again.",
+    ("webhook", "result"),
+    registry=REGISTRY,
+)
 APPROVALS_REFUSED = Counter(
     "sidecar_approvals_refused_total",
     "Requests for approval and votes that did not count, by the code of why.",

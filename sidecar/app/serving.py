@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from sidecar import clock
-from sidecar.app.approving import approval_rules
+from sidecar.app.approving import approval_rules, open_notices
 from sidecar.app.desk import open_desk, open_house
 from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
 from sidecar.app.exporting import open_own_traces, prepare_export, start_export
@@ -144,6 +144,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         pipeline = PipelineProcess(PIPELINE_MAIN, msgspec.json.encode(settings))
         await start(stack, policy)
         await start(stack, gateway)
+        await start(stack, open_notices(loaded, ledger, egress))
         await start(stack, pipeline)
         await start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await start(stack, DropWatch(traces))

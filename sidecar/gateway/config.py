@@ -13,6 +13,7 @@ from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
+from sidecar.gateway.notify.config import Webhook
 from sidecar.gateway.pointer import is_pointer
 from sidecar.listen.config import Tls
 from sidecar.store.ledger import Pace
@@ -375,6 +376,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
     fatigue: Fatigue = Fatigue()
     pages: str = ""
+    webhooks: tuple[Webhook, ...] = ()
 
     @property
     def expires_ns(self) -> int:
@@ -390,6 +392,10 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("expires", str(error)))
         if self.approvers < 1:
             found.append(Problem("approvers", "must be at least 1"))
+        for index, each in enumerate(self.webhooks):
+            found += [Problem(f"webhooks.{index}.{p.path}", p.text) for p in each.problems()]
+            if each.name in {before.name for before in self.webhooks[:index]}:
+                found.append(Problem(f"webhooks.{index}.name", f"{each.name!r} is named twice"))
         if self.pages and not _PAGES.match(self.pages):
             found.append(Problem("pages", "is no http:// or https:// URL without query"))
         found += [Problem(f"fatigue.{each.path}", each.text) for each in self.fatigue.problems()]

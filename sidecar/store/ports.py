@@ -355,6 +355,42 @@ class PeoplesBook(ApprovalBook, StopBook, Protocol):
     """What people decide: approvals, and what is stopped."""
 
 
+class ApprovalEvents(Protocol):
+    """What the chain says of approvals, for those who are told of it; and time's end of them."""
+
+    def leads(self, role: str) -> bool:
+        """Whether this process does a work of which one is enough, among all on this ledger."""
+        ...
+
+    def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
+        """A request as stored."""
+        ...
+
+    def approval_news(self, approval_id: str | None = None) -> AbstractContextManager[Watching]:
+        """Watch one request, or all."""
+        ...
+
+    async def expire_approvals(self, now_ns: int) -> int | None:
+        """Resolve what has run out; when the next one will, None where nothing waits."""
+        ...
+
+    def audit_end(self) -> tuple[int, str, AuditHead | None]:
+        """Place and hash of the last entry, and the signed head, of one moment."""
+        ...
+
+    def approval_entries(self, seq: int, limit: int) -> list[AuditEntry]:
+        """Entries about approvals that follow ``seq``, in order."""
+        ...
+
+    def told_place(self, name: str) -> int | None:
+        """The place until which somebody of that name has been told; None before the first."""
+        ...
+
+    async def told_until(self, name: str, seq: int) -> None:
+        """Move the place of somebody, never back."""
+        ...
+
+
 class SigningKeys(Protocol):
     """Keys, secrets and the active policy of the gateway."""
 
@@ -433,7 +469,16 @@ class Checked(Protocol):
 
 
 class GatewayLedger(
-    Claims, Recovery, ApprovalBook, StopBook, SigningKeys, AuditTrail, Calls, Facts, Protocol
+    Claims,
+    Recovery,
+    ApprovalBook,
+    ApprovalEvents,
+    StopBook,
+    SigningKeys,
+    AuditTrail,
+    Calls,
+    Facts,
+    Protocol,
 ):
     """All of the ledger, as the gateway needs it."""
 

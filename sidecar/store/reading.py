@@ -44,6 +44,15 @@ POLICY_REVISION = "policy_revision"
 """The state of the gateway that says which policy decides."""
 
 
+APPROVAL_KINDS = ("approval_requested", "approval_vote", "approval_resolved")
+"""The chain's entries that webhooks are told of; as the index of the audit names them."""
+
+
+def told_state(name: str) -> str:
+    """The state of the gateway that says until where somebody has been told."""
+    return f"told {name}"
+
+
 class Statements(Struct, frozen=True, kw_only=True):
     """What a backend can be asked; ``keepable`` says whether all of some texts can be kept."""
 
@@ -58,6 +67,7 @@ class Statements(Struct, frozen=True, kw_only=True):
     list_stops: Statement[list[Stop]]
     get_state: Statement[bytes | None]
     entries_after: Statement[list[AuditEntry]]
+    approval_entries: Statement[list[AuditEntry]]
     audit_end: Statement[tuple[int, str, AuditHead | None]]
     audit_head: Statement[AuditHead | None]
     public_keys: Statement[dict[str, bytes]]
@@ -132,6 +142,15 @@ class LedgerReader:
     def entries_after(self, seq: int, limit: int) -> list[AuditEntry]:
         """Audit entries that follow ``seq``, in order."""
         return self._told(self.statements.entries_after, seq, limit)
+
+    def approval_entries(self, seq: int, limit: int) -> list[AuditEntry]:
+        """Entries about approvals that follow ``seq``, in order."""
+        return self._told(self.statements.approval_entries, seq, limit)
+
+    def told_place(self, name: str) -> int | None:
+        """The place until which somebody of that name has been told; None before the first."""
+        found = self._told(self.statements.get_state, told_state(name))
+        return None if found is None else int(found)
 
     def audit_end(self) -> tuple[int, str, AuditHead | None]:
         """Place and hash of the last entry, and the signed head, of one moment."""

@@ -84,13 +84,13 @@ class Asked:
         found = self._ledger.find_approval(approval_id, principal.project)
         if found is None or found.requester != principal.id:
             raise Refused(404, "no_such_approval", "there is no such approval of yours")
-        return approvals.current(found, self._desk.now_ns(), self._ground())
+        return approvals.current(found, self._desk.now_ns(), self._ground(found.tool))
 
-    def _ground(self) -> approvals.Ground:
-        ports = self._desk.ports
+    def _ground(self, tool: str) -> approvals.Ground:
+        known = self._desk.ports.registry.tools.get(tool)
         return approvals.Ground(
-            policy_revision=ports.ledger.active_policy(),
-            tool_digests={name: each.tool_digest for name, each in ports.registry.tools.items()},
+            policy_revision=self._ledger.active_policy(),
+            tool_digests={} if known is None else {tool: known.tool_digest},
         )
 
     async def _told(self, shown: Approval) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import msgspec
 from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
 from sidecar.store.postgres.connection import Connection
+from sidecar.store.reading import APPROVAL_KINDS
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
@@ -82,6 +83,16 @@ async def read_entries(connection: Connection, after: int, limit: int) -> list[A
     """Entries that follow ``after``, in order."""
     rows = await connection.fetch(
         f"SELECT {_ENTRY} FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2",  # noqa: S608
+        *(after, limit),
+    )
+    return [AuditEntry(**dict(row)) for row in rows]
+
+
+async def read_approvals(connection: Connection, after: int, limit: int) -> list[AuditEntry]:
+    """Entries about approvals that follow ``after``, in order."""
+    rows = await connection.fetch(
+        f"SELECT {_ENTRY} FROM audit WHERE kind IN {APPROVAL_KINDS!r}"  # noqa: S608
+        " AND seq > $1 ORDER BY seq LIMIT $2",
         *(after, limit),
     )
     return [AuditEntry(**dict(row)) for row in rows]

@@ -44,12 +44,13 @@ from sidecar.store.postgres import (
     transactions,
     vault,
 )
+from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
 from sidecar.store.postgres.text import storable
 from sidecar.store.postgres.writer import Writer
-from sidecar.store.reading import GatewayReads, GatewayStatements
+from sidecar.store.reading import GatewayReads, GatewayStatements, told_state
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     ApprovalRow,
@@ -261,6 +262,16 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         watched = self._database.submit(self._watched(seen, poll_seconds, seconds))
         row = await asyncio.wrap_future(watched)
         return open_approval(row, self._sealers) if row else seen
+
+    async def told_until(self, name: str, seq: int) -> None:
+        """Move the place of somebody who is told of approvals, never back."""
+
+        async def move(turn: Turn) -> None:
+            found = await vault.get_state(turn.connection, told_state(name))
+            if found is None or int(found) < seq:
+                await vault.set_state(turn, told_state(name), str(seq).encode())
+
+        await self._writer.run(move)
 
     async def vote(self, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""

@@ -7,10 +7,12 @@
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
+from sidecar.store.reading import APPROVAL_KINDS
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
@@ -72,6 +74,20 @@ def read_entries(connection: sqlite3.Connection, after: int, limit: int) -> list
         f"SELECT {_ENTRY} FROM audit WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
         (after, limit),
     )
+    return _entries(rows)
+
+
+def read_approvals(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditEntry]:
+    """Entries about approvals that follow ``after``, in order."""
+    rows = connection.execute(
+        f"SELECT {_ENTRY} FROM audit WHERE kind IN {APPROVAL_KINDS!r}"  # noqa: S608
+        " AND seq > ? ORDER BY seq LIMIT ?",
+        (after, limit),
+    )
+    return _entries(rows)
+
+
+def _entries(rows: Iterable[tuple[Any, ...]]) -> list[AuditEntry]:
     return [
         AuditEntry(seq=r[0], at_ns=r[1], project=r[2], kind=r[3], body=r[4], prev=r[5], hash=r[6])
         for r in rows

@@ -31,7 +31,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.news.process import News, Watch
 from sidecar.store.owners.files import Owners
-from sidecar.store.reading import GatewayReads, GatewayStatements
+from sidecar.store.reading import GatewayReads, GatewayStatements, told_state
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     open_approval,
@@ -233,6 +233,16 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         for approval_id in await self._writer.run(lambda c: self._jobs.expire(c, now_ns)):
             self._news.tell(approval_id)
         return self._read(approvals.next_to_run_out)
+
+    async def told_until(self, name: str, seq: int) -> None:
+        """Move the place of somebody who is told of approvals, never back."""
+
+        def move(connection: sqlite3.Connection) -> None:
+            found = vault.get_state(connection, told_state(name))
+            if found is None or int(found) < seq:
+                vault.set_state(connection, told_state(name), str(seq).encode())
+
+        await self._writer.run(move)
 
     async def vote(self, ballot: Ballot) -> str | None:
         """Count a vote: None, or the code of why it does not count (``vote_repeated``, …)."""

@@ -33,6 +33,7 @@ _STATEMENTS = Statements(
     list_stops=stops.newest,
     get_state=vault.get_state,
     entries_after=chain.read_entries,
+    approval_entries=chain.read_approvals,
     audit_end=chain.read_end,
     audit_head=chain.read_head,
     public_keys=vault.public_keys,

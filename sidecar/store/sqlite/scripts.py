@@ -6,7 +6,10 @@ Rules
 
 from importlib import resources
 
-LEDGER = (*("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),)
+LEDGER = (
+    *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
+    "webhooks",
+)
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")
 
