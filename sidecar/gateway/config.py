@@ -13,8 +13,8 @@ from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
-from sidecar.gateway.notify.config import Webhook
 from sidecar.gateway.pointer import is_pointer
+from sidecar.gateway.webhook import Webhook
 from sidecar.listen.config import Tls
 from sidecar.store.ledger import Pace
 

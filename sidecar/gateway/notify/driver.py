@@ -20,8 +20,8 @@ from sidecar.errors import told
 from sidecar.export.retry import Pauses
 from sidecar.gateway.approval import page_of
 from sidecar.gateway.notify import message
-from sidecar.gateway.notify.config import Webhook
 from sidecar.gateway.notify.files import SecretUnusable, secrets_in
+from sidecar.gateway.webhook import Webhook
 from sidecar.store.ledger import AuditEntry
 from sidecar.store.ports import ApprovalEvents
 from sidecar.telemetry import TASK_FAILURES, WEBHOOKS, log

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from processors.model.call import Approval
-from sidecar.gateway.notify.config import Event
+from sidecar.gateway.webhook import Event
 from sidecar.store.ledger import AuditEntry
 
 EVENTS: dict[str, Event] = {

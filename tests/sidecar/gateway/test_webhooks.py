@@ -17,8 +17,8 @@ from sidecar.egress.client import Egress
 from sidecar.export.retry import Pauses
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.notify import message
-from sidecar.gateway.notify.config import Webhook
 from sidecar.gateway.notify.driver import AGE_MAX_NS, Notices
+from sidecar.gateway.webhook import Webhook
 from sidecar.store.ledger import AuditEntry
 from sidecar.telemetry import REGISTRY
 
