@@ -1,10 +1,12 @@
 """The Helm chart, by the real Helm: linted, rendered, valid, and refusing what cannot be safe."""
 
+import re
 import subprocess
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from deployed import CHART, KUBE_VERSION, containers_of, helm, pods, rendered, script
+from deployed import CHART, KUBE_VERSION, ROOT, containers_of, helm, pods, rendered, script
 
 POSTGRES = "config.store.url=postgresql://sidecar@db:5432/sidecar"
 VALUES = {
@@ -92,6 +94,22 @@ def test_each_namespace_named_gets_the_gateway_as_its_only_way_out():
         spaces = [rule["to"][0]["namespaceSelector"] for rule in policies[name]["egress"]]
         names = {each["matchLabels"]["kubernetes.io/metadata.name"] for each in spaces}
         assert names == {"agenttwin", "kube-system"}
+
+
+def test_the_howtos_gateway_may_go_to_its_database_and_its_tools(tmp_path):
+    text = (ROOT / "docs" / "howto" / "kubernetes.md").read_text()
+    path = tmp_path / "values.yaml"
+    path.write_text(re.search(r"^```yaml\n(# values.yaml\n.*?)^```", text, re.M | re.S)[1])
+    config = yaml.safe_load(path.read_text())["config"]
+    policy = next(each for each in rendered("-f", str(path)) if each["kind"] == "NetworkPolicy")
+    allowed = {
+        (rule["to"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], port)
+        for rule in policy["spec"]["egress"]
+        for port in [each["port"] for each in rule.get("ports", [])] or [None]
+    }
+    assert (urlsplit(config["store"]["url"]).hostname.split(".")[1], 5432) in allowed
+    for upstream in config["gateway"]["upstreams"]:
+        assert (urlsplit(upstream["url"]).hostname.split(".")[1], None) in allowed
 
 
 def test_what_monitoring_operators_read_is_rendered():

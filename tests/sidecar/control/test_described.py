@@ -140,3 +140,27 @@ def test_what_fits_is_the_same_record_by_either_wire():
     assert by_web == from_message(BY_NAME["approve"], values)
     by_web = from_http(BY_NAME["list_traces"], {}, [("limit", "7"), ("since_ns", "0")])
     assert by_web == from_message(BY_NAME["list_traces"], {"limit": 7, "since_ns": 0})
+
+
+HOWTO = (ROOT / "docs" / "howto" / "control-api.md").read_text().replace("\\\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("data", "rpc"), re.findall(r"^grpcurl .*?-d '(.*?)' \S+ sidecar\.v1\.\w+/(\w+)", HOWTO, re.M)
+)
+def test_what_the_howto_sends_by_grpcurl_is_taken(data, rpc):
+    (operation,) = (each for each in OPERATIONS if each.rpc == rpc)
+    assert from_message(operation, json.loads(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "path"), re.findall(r"^curl .*?-d '(.*?)'\s+http://[^/]+(/v1/\S+)", HOWTO, re.M)
+)
+def test_what_the_howto_sends_by_curl_is_taken(data, path):
+    (operation,) = (
+        each
+        for each in OPERATIONS
+        if each.method == "POST" and re.fullmatch(re.sub(r"{\w+}", "[^/]+", each.path), path)
+    )
+    place = dict.fromkeys(operation.in_path, "ID")
+    assert from_http(operation, place, [], json.loads(data))
