@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from processors.value import duration_ns
+from sidecar.app.approving import approval_rules
 from sidecar.config import Config
 from sidecar.egress.client import Egress
 from sidecar.gateway.client import HttpUpstreams, RoutedUpstreams
@@ -35,4 +36,5 @@ def open_upstreams(config: Config, registry: Registry, egress: Egress) -> WaysOu
 def _page(config: Config) -> str:
     """The address of the page a person approves on, with ``{id}`` in it."""
     scheme = "https" if config.control.tls.on else "http"
-    return config.gateway.approval_page or f"{scheme}://{config.control.listen}/approvals/{{id}}"
+    pages = approval_rules(config).pages or f"{scheme}://{config.control.listen}"
+    return f"{pages.rstrip('/')}/approvals/{{id}}"

@@ -20,7 +20,7 @@ from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines, talk
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
-from sidecar.gateway.approval import current
+from sidecar.gateway.approval import Ground, current
 from sidecar.plain import plain, plained
 
 
@@ -50,7 +50,9 @@ def list_(
 ) -> None:
     """List requests, newest first."""
     with opening.open_ledger(load_config(config, store)) as ledger:
-        found = [current(each, clock.now_ns()) for each in ledger.list_approvals(project, limit)]
+        ground = Ground(policy_revision=ledger.active_policy(), tool_digests={})
+        listed = ledger.list_approvals(project, limit)
+    found = [current(each, clock.now_ns(), ground) for each in listed]
     shown = [each for each in found if status in (None, each.status)]
     emit(shown, output, lambda: "\n".join(map(_line, shown)) or "no approvals")
 
@@ -62,11 +64,12 @@ def show(approval_id: str, config: str | None, store: str | None, output: str) -
     """Show one request: what is asked, by whom, until when, and the votes."""
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.find_approval(approval_id)
+        ground = Ground(policy_revision=ledger.active_policy(), tool_digests={})
     if found is None:
         raise SidecarError(
             f"there is no approval {approval_id}", do="List them with: sidecar approvals list"
         )
-    shown = current(found, clock.now_ns())
+    shown = current(found, clock.now_ns(), ground)
     if output == "text":
         show_lines(_lines(shown))
     else:

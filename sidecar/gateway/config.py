@@ -164,8 +164,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``gateway``. ``approval_page``: the address of the page a person approves on, as MCP
-    clients are led to it, with ``{id}`` in it; empty is the control port's."""
+    """Key ``gateway``."""
 
     listen: str = "127.0.0.1:4319"
     mode: Mode = "enforce"
@@ -174,7 +173,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mcp: tuple[McpServer, ...] = ()
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
-    approval_page: str = ""
     tls: Tls = Tls()
 
     @property
@@ -192,9 +190,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def _mcp_problems(self) -> list[Problem]:
         found = []
-        page = self.approval_page
-        if page and not ("{id}" in page and page.startswith(("https://", "http://"))):
-            found.append(Problem("approval_page", "must be an http(s) address with {id} in it"))
         for index, server in enumerate(self.mcp):
             try:
                 duration_ns(server.refresh, least_ns=TIMEOUT_LEAST_NS)
