@@ -119,6 +119,12 @@ TASK_FAILURES = Counter(
     ("task",),
     registry=REGISTRY,
 )
+DURABLE_CALLS = Counter(
+    "sidecar_durable_calls_total",
+    "What became of durable calls: queued, retried, done, dead, requeued, discarded.",
+    ("state",),
+    registry=REGISTRY,
+)
 TRACES_PUBLISHED = Counter(
     "sidecar_traces_published_total",
     "Revisions of traces published, by outcome.",

@@ -193,9 +193,9 @@ def grown(each, authenticate=None, approvals=None):
 
 
 @asynccontextmanager
-async def control(folder, **more):
+async def control(folder, *, tool_changes=None, **more):
     """A gateway's Rig with the control API and a credential of each role."""
-    async with rig(folder, policy=AskAbove100()) as each:
+    async with rig(folder, policy=AskAbove100(), tool_changes=tool_changes) as each:
         stores = grown(each, **more)
         await each.web.start()
         await each.rpc.start()

@@ -11,8 +11,10 @@ from sidecar.app.loading import load_config
 from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, show_lines
+from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.plain import plain, plained
+from sidecar.store.durable import DurableCall, DurableQuery, DurableState
 from sidecar.store.ledger import CallQuery, CallRow, ClaimState
 from sidecar.store.receipts import to_document
 
@@ -33,6 +35,7 @@ def command() -> None:
 @click.option("--tool", default=None, help="Only this tool's.")
 @click.option("--trace", default=None, help="Only calls of this trace.")
 @click.option("--state", type=click.Choice(get_args(ClaimState)), help="Only claims in this state.")
+@click.option("--durable", type=click.Choice(get_args(DurableState)), help="Durable calls instead.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True)
 @common(outputs=("text", "json", "jsonl"))
 def list_(
@@ -40,12 +43,19 @@ def list_(
     tool: str | None,
     trace: str | None,
     state: ClaimState | None,
+    durable: DurableState | None,
     limit: int,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
-    """List calls, newest first."""
+    """List calls, newest first; with --durable dead the dead letters."""
+    if durable is not None:
+        wanted = DurableQuery(project=project, state=durable, limit=limit)
+        with opening.open_ledger(load_config(config, store)) as ledger:
+            letters = ledger.list_durable(wanted)
+        emit(letters, output, lambda: "\n".join(map(_letter, letters)) or "no calls")
+        return
     query = CallQuery(project=project, tool=tool, trace_id=trace, state=state, limit=limit)
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.list_calls(query)
@@ -103,6 +113,53 @@ def resolve(
     loaded = load_config(config, store, client__key=key)
     found = control(loaded, f"/v1/calls/{call_id}/resolve", said)
     emit(found, output, lambda: plain(f"{found['call_id']} {outcome}"))
+
+
+def _dispose(action: str, durable_id: str, reason: str, loaded: Loaded, output: str) -> None:
+    if not durable_id.isalnum():
+        raise SidecarError(f"{durable_id!r} is not a call's id")
+    found = control(loaded, f"/v1/durable-calls/{durable_id}/{action}", {"reason": reason})
+    emit(found, output, lambda: plain(f"{found['durable_id']} {found['state']}"))
+
+
+@command.command()
+@click.argument("durable_id")
+@click.option("--reason", required=True, help="Why; kept in the audit chain.")
+@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@common()
+def requeue(
+    durable_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Try a dead letter again from the start, as the same call with the same key."""
+    _dispose("requeue", durable_id, reason, load_config(config, store, client__key=key), output)
+
+
+@command.command()
+@click.argument("durable_id")
+@click.option("--reason", required=True, help="Why; kept in the audit chain.")
+@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@common()
+def discard(
+    durable_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Put a dead letter away for good; its request is deleted."""
+    _dispose("discard", durable_id, reason, load_config(config, store, client__key=key), output)
+
+
+def _letter(call: DurableCall) -> str:
+    call = plained(call)
+    started, made = instant(call.created_at_ns), f"{call.attempts} attempts"
+    return f"{started}  {call.durable_id}  {call.tool}  {call.state}  {made}  {call.code or ''}"
 
 
 def _line(call: CallRow) -> str:

@@ -16,6 +16,7 @@ from processors.model.principal import KeyKind, Role
 from processors.model.step import Step
 from sidecar.gateway.config import Mode
 from sidecar.gateway.problem import NextAction
+from sidecar.store.durable import DurableState
 from sidecar.store.ledger import ClaimState
 from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceSummary
@@ -118,6 +119,30 @@ class CallDetail(Call, frozen=True, kw_only=True):
     """A call with its receipts, oldest first."""
 
     receipts: tuple[ReceiptDocument, ...]
+
+
+class DurableCallDocument(Struct, frozen=True, kw_only=True):
+    """A call that the gateway makes for an agent that does not wait. Times are nanoseconds as text;
+    ``code`` says why it was last not done."""
+
+    durable_id: str
+    project: str
+    principal: str
+    tool: str
+    key_hash: str
+    state: DurableState
+    attempts: int
+    due_at_ns: str
+    ends_at_ns: str
+    created_at_ns: str
+    updated_at_ns: str
+    code: str | None
+
+
+class DurableCallList(Struct, frozen=True, kw_only=True):
+    """Durable calls, newest first."""
+
+    calls: tuple[DurableCallDocument, ...]
 
 
 class ApprovalPage(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from sidecar.gateway.approval import Ground, current
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
+from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
 from sidecar.store.receipts import to_document
@@ -51,6 +52,14 @@ class LedgerView(AuditTrail, Calls, Protocol):
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first."""
+        ...
+
+    def find_durable(self, durable_id: str, project: str | None = None) -> DurableCall | None:
+        """One durable call."""
+        ...
+
+    def list_durable(self, query: DurableQuery) -> list[DurableCall]:
+        """Durable calls, newest first."""
         ...
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:
@@ -199,6 +208,29 @@ def get_call(views: Views, asked: Asked) -> documents.CallDetail:
     held = [views.ledger.get_receipt(each, asked.project) for each in found.receipts]
     receipts = [to_document(each) for each in held if each is not None]
     return msgspec.convert({**_call(found), "receipts": receipts}, documents.CallDetail)
+
+
+def list_durable_calls(views: Views, asked: Asked) -> documents.DurableCallList:
+    """Durable calls, newest first."""
+    of: requests.ListDurableCallsRequest = asked.of
+    query = DurableQuery(project=asked.project, state=of.state, limit=of.limit)
+    found = views.ledger.list_durable(query)
+    return documents.DurableCallList(calls=tuple(map(_durable, found)))
+
+
+def find_durable(views: Views, asked: Asked) -> documents.DurableCallDocument:
+    """One durable call. Raises Refused 404."""
+    found = views.ledger.find_durable(asked.of.durable_id, asked.project)
+    if found is None:
+        raise _no_such("call")
+    return _durable(found)
+
+
+def _durable(call: DurableCall) -> documents.DurableCallDocument:
+    told = msgspec.to_builtins(call)
+    names = documents.DurableCallDocument.__struct_fields__
+    fields = {name: str(told[name]) if name.endswith("_at_ns") else told[name] for name in names}
+    return msgspec.convert(fields, documents.DurableCallDocument)
 
 
 def get_receipt(views: Views, asked: Asked) -> documents.ReceiptDocument:
@@ -418,6 +450,7 @@ READS: dict[str, Read] = {
     read.__name__: cast(Read, read)
     for read in (
         *(list_traces, get_trace, list_steps, list_revisions, list_publications),
+        list_durable_calls,
         *(list_calls, get_call, get_receipt, list_approvals, get_approval),
         *(list_stops, list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
         *(list_projects, list_tools, get_policy, who_am_i, get_version),

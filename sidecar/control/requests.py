@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from processors.model.call import ApprovalStatus
 from processors.model.names import OutcomeStatus, StepKind
 from sidecar.identity.roles import Actor
+from sidecar.store.durable import DurableState
 from sidecar.store.ledger import ClaimState
 from sidecar.store.stop import StopKind, StopScope
 
@@ -141,6 +142,20 @@ class ResolveCallRequest(Request, frozen=True, kw_only=True):
 
     call_id: Id
     outcome: Literal["done", "not_done"]
+    reason: Reason
+
+
+class ListDurableCallsRequest(Request, frozen=True, kw_only=True):
+    """Which durable calls; those in state ``dead`` are dead letters."""
+
+    state: DurableState | None = None
+    limit: Limit = 100
+
+
+class DisposeCallRequest(Request, frozen=True, kw_only=True):
+    """Which dead letter, and why it is put back or away."""
+
+    durable_id: Id
     reason: Reason
 
 

@@ -40,6 +40,7 @@ from sidecar.gateway.reconcile import Ruling
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
+from sidecar.store.durable import Disposal
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.ports import PeoplesBook, Watching
 from sidecar.store.stop import LiftBallot, Stop, person
@@ -75,6 +76,10 @@ class CallDesk(Protocol):
 
     async def resolve(self, ruling: Ruling) -> str | None:
         """Record a person's word on an unknown outcome; None, or the code of why not."""
+        ...
+
+    async def dispose(self, disposal: Disposal) -> bool:
+        """Put a dead letter back or away; False when it is none."""
         ...
 
 
@@ -148,6 +153,8 @@ class Desk:
             return render(await self._set_stop(asked))
         if name == "lift_stop":
             return render(await self._lift_stop(asked))
+        if name in ("requeue_call", "discard_call"):
+            return render(await self._dispose(operation, asked))
         if name == "resolve_call":
             return render(await self._resolve(asked))
         assert name in ("approve", "deny"), name
@@ -300,6 +307,22 @@ class Desk:
         found = await self._run(lambda: self._views.ledger.find_stop(of.stop_id, asked.project))
         assert found is not None, "there was one to vote on"
         return found
+
+    async def _dispose(self, operation: Operation, asked: Asked) -> documents.DurableCallDocument:
+        find = reads.find_durable
+        await self._run(lambda: find(self._views, asked))
+        disposal = Disposal(
+            project=asked.project,
+            durable_id=asked.of.durable_id,
+            action="requeue" if operation.name == "requeue_call" else "discard",
+            by=asked.principal.id,
+            reason=Masker().mask(asked.of.reason.strip()),  # it stays in the chain for good
+            due_at_ns=self._now_ns(),
+            ends_at_ns=self._now_ns(),
+        )
+        if not await self._calls.dispose(disposal):
+            raise Refused(409, "no_dead_letter", "this call is no dead letter")
+        return await self._run(lambda: find(self._views, asked))
 
     async def _resolve(self, asked: Asked) -> documents.CallDetail:
         ruling = Ruling(

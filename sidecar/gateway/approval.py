@@ -129,7 +129,7 @@ def for_agent(approval: Approval) -> dict[str, Any]:
     return {
         "id": approval.approval_id,
         "status": approval.status,
-        "expires_at": _instant(approval.expires_at_ns),
+        "expires_at": instant(approval.expires_at_ns),
         "poll_after_ms": POLL_AFTER_MS,
         "action_hash": approval.action_hash,
         "summary": approval.summary,
@@ -190,8 +190,8 @@ def refusal(approval: Approval, *, asynchronous: bool = False) -> Refusal:
     )
 
 
-def _instant(at_ns: int) -> str:
-    """RFC 3339, whole seconds."""
+def instant(at_ns: int) -> str:
+    """A moment as agents read it: RFC 3339, whole seconds."""
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -19,6 +19,7 @@ from sidecar.listen.config import Tls
 from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
+ATTEMPTS_MAX = 100
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
@@ -137,6 +138,17 @@ class Tokens(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     settle: str = ""
 
 
+class Durable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Calls of this tool that come with ``Prefer: respond-async`` are made until they have an end:
+    up to ``attempts`` times, ``backoff`` apart at first, twice as long each time up to
+    ``backoff_max``, and not beyond ``deadline``."""
+
+    attempts: int = 8
+    backoff: str = "1s"
+    backoff_max: str = "5m"
+    deadline: str = "24h"
+
+
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One tool of the registry.
 
@@ -153,6 +165,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     arguments: Arguments = Arguments()
     idempotency: Idempotency = Idempotency()
     reconcile: Reconcile | None = None
+    durable: Durable | None = None
     cost: Cost | None = None
     tokens: Tokens | None = None
     timeout: str = "30s"
@@ -228,6 +241,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(Problem(f"{where}.name", f"{tool.name!r} is named twice"))
             names.add(tool.name)
             found += _idempotency_problems(f"{where}.idempotency", tool.idempotency)
+            found += _durable_problems(f"{where}.durable", tool)
             if tool.upstream not in upstreams and self.mode != "twin":
                 found.append(
                     Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
@@ -294,6 +308,21 @@ def _idempotency_problems(path: str, rules: Idempotency) -> Iterator[Problem]:
             "exceeds upstream_retention: a call would be sent again after the upstream has "
             "forgotten its key",
         )
+
+
+def _durable_problems(path: str, tool: Tool) -> Iterator[Problem]:
+    rules = tool.durable
+    if rules is None:
+        return
+    if tool.class_ == "read":
+        yield Problem(path, "is for calls with effects: a read is simply asked again")
+    if not 1 <= rules.attempts <= ATTEMPTS_MAX:
+        yield Problem(f"{path}.attempts", f"must be 1 to {ATTEMPTS_MAX}")
+    for name in ("backoff", "backoff_max", "deadline"):
+        try:
+            duration_ns(getattr(rules, name), least_ns=TIMEOUT_LEAST_NS)
+        except ValueError as error:
+            yield Problem(f"{path}.{name}", str(error))
 
 
 def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ from sidecar.gateway.config import Mode
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
+from sidecar.gateway.durable.driver import DurableCalls
 from sidecar.gateway.events import Malformed
 from sidecar.gateway.opening import House, nameless_call, open_call, stopped
 from sidecar.gateway.outcome import own_fault, store_failed
@@ -38,6 +39,7 @@ from sidecar.gateway.recovery.driver import keep_recovering, rule, take_orphans
 from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply, trace_context
 from sidecar.gateway.upstream import Audience
+from sidecar.store.durable import Disposal
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, OWN_SPANS, log
@@ -67,6 +69,8 @@ class Gateway:
         self._asked: Asked | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
         self._recovering: asyncio.Task[None] | None = None
+        self._durable: DurableCalls | None = None
+        self._retrying: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
 
     @property
@@ -114,6 +118,8 @@ class Gateway:
         await self.activate_policy()
         await take_orphans(self._desk)
         self._recovering = asyncio.ensure_future(keep_recovering(self._desk))
+        self._durable = DurableCalls(self._desk, self._made)
+        self._retrying = asyncio.ensure_future(self._durable.run())
 
     async def resolve(self, ruling: Ruling) -> str | None:
         """Record a person's word on an unknown outcome; None, or the code of why it does not count.
@@ -137,6 +143,10 @@ class Gateway:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
             self._recovering = None
+        if self._durable is not None and self._retrying is not None:
+            self._durable.wake()  # on the way out it ends by itself: an attempt is finished
+            await asyncio.gather(self._retrying, return_exceptions=True)
+            self._retrying = None
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
 
@@ -151,6 +161,45 @@ class Gateway:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
+
+    async def _made(self, request: ToolRequest, principal: Principal) -> ToolReply:
+        """An attempt of a durable call."""
+        return await self.call(request, principal)
+
+    @property
+    def durable(self) -> DurableCalls:
+        """The calls made for agents that do not wait."""
+        assert self._durable is not None, "start the gateway first"
+        return self._durable
+
+    async def dispose(self, disposal: Disposal) -> bool:
+        """Put a dead letter back or away; False when it is none. Raises StoreUnavailable."""
+        return await self.durable.dispose(disposal)
+
+    def queued(self, durable_id: str, principal: Principal) -> ToolReply:
+        """How a durable call of this principal stands."""
+        try:
+            return self.durable.show(durable_id, principal)
+        except Refused as refused:
+            return response.refused(refused.refusal(), "", "")
+        except StoreUnavailable as error:
+            _LOG.error("ledger failed", durable_id=durable_id, why=error)
+            return response.refused(store_failed(), "", "")
+
+    async def _put_off(self, request: ToolRequest, performer: Performer) -> ToolReply | None:
+        """202 for a call that is taken on to be made later; None for one that is made now."""
+        if not performer.put_off or self._settings.mode == "twin":
+            return None
+        call = performer.call
+        try:
+            return await self.durable.take_on(
+                request, performer.principal, call, performer.fingerprint
+            )
+        except Refused as refused:
+            return response.refused(refused.refusal(), "", "")
+        except (StoreUnavailable, SealBroken) as error:
+            _LOG.error("ledger failed", call_id=call.call_id, why=error)
+            return response.refused(store_failed(), "", "")
 
     @property
     def asked(self) -> Asked:
@@ -203,7 +252,7 @@ class Gateway:
         running = self._open_desk.running
         running.add(performer.call.call_id)
         try:
-            reply = await self._run(performer)
+            reply = await self._put_off(request, performer) or await self._run(performer)
         except Exception as error:
             _LOG.error("call failed", call_id=performer.call.call_id, why=error)
             reply = response.refused(performer.own_fault(), "", "")

@@ -29,6 +29,7 @@ class CallReceived(Struct, frozen=True, kw_only=True):
     token_fault: Refusal | None = None
     wait_ns: int = 0
     asynchronous: bool = False
+    respond_async: bool = False
     no_effect_statuses: frozenset[int] = frozenset()
 
 

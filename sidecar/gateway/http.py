@@ -43,6 +43,7 @@ from sidecar.telemetry import Faults, cannot_listen
 Headers = tuple[tuple[str, str], ...]
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\Z")
+_CALL = re.compile(r"/v1/calls/([A-Za-z0-9_-]{1,64})\Z")
 _APPROVAL = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})\Z")
 _EVENTS = re.compile(r"/v1/approvals/([A-Za-z0-9_-]{1,64})/events\Z")
 _MCP = re.compile(r"/mcp/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")
@@ -173,10 +174,14 @@ class GatewayServer:
                 asked = _nowhere(refused)
             return await self._gateway.call(asked, principal, stream)
         if request.raw_path.startswith("/v1/"):
+            durable = _CALL.match(request.raw_path)
+            if durable is not None and request.method == "GET":
+                return self._gateway.queued(durable[1], principal)
             match = _APPROVAL.match(request.raw_path)
             if match is None or request.method != "GET":
                 raise Refused(
-                    404, "no_such_page", "there are POST /v1/actions and GET /v1/approvals/{id}"
+                    *(404, "no_such_page"),
+                    "there are POST /v1/actions, GET /v1/approvals/{id} and GET /v1/calls/{id}",
                 )
             known = partial(self._principal, request, headers)
             return await self._gateway.approval(match[1], known, preferences(headers).wait_s)

@@ -158,6 +158,7 @@ def _received(
         token_fault=fault,
         wait_ns=wishes.wait_s * 1_000_000_000,
         asynchronous=_asynchronous(wishes),
+        respond_async=wishes.respond_async,
         no_effect_statuses=frozenset(config.no_effect_statuses),
     )
 

@@ -22,7 +22,7 @@ from processors.value import duration_ns
 from sidecar.canonical import NotCanonical, digest
 from sidecar.errors import Problem, SidecarError
 from sidecar.expression.cel import Expression, ExpressionInvalid, compile_expression
-from sidecar.gateway.config import Cost, Tool, Upstream
+from sidecar.gateway.config import Cost, Durable, Tool, Upstream
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.target import segments
 
@@ -40,6 +40,15 @@ class CostModel(Struct, frozen=True, kw_only=True):
     currency: Expression | None
 
 
+class Backoff(Struct, frozen=True, kw_only=True):
+    """How a durable call is tried again; lengths in nanoseconds."""
+
+    attempts: int
+    first_ns: int
+    most_ns: int
+    deadline_ns: int
+
+
 class RegisteredTool(Struct, frozen=True, kw_only=True):
     """One tool, compiled. ``template`` holds literal segments and ``{parameter}`` ones, decoded."""
 
@@ -52,6 +61,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     timeout_ns: int
     key_retention_ns: int
     duplicate_window_ns: int
+    backoff: Backoff | None
     settle_ns: int
 
     @property
@@ -193,6 +203,7 @@ def _compile(
         tool_digest=_digest(tool, schema, where, problems),
         timeout_ns=duration_ns(tool.timeout),
         key_retention_ns=duration_ns(tool.idempotency.retention),
+        backoff=_backoff(tool.durable),
         duplicate_window_ns=_duration_or_none(tool.idempotency.duplicate_window),
         settle_ns=_settle_ns(tool),
     )
@@ -200,6 +211,17 @@ def _compile(
 
 def _duration_or_none(text: str) -> int:
     return duration_ns(text) if text else 0
+
+
+def _backoff(durable: Durable | None) -> Backoff | None:
+    if durable is None:
+        return None
+    return Backoff(
+        attempts=durable.attempts,
+        first_ns=duration_ns(durable.backoff),
+        most_ns=duration_ns(durable.backoff_max),
+        deadline_ns=duration_ns(durable.deadline),
+    )
 
 
 def _settle_ns(tool: Tool) -> int:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from processors.model.call import Approval
 from processors.model.principal import StoredKey
+from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import DataKeys, Sealers
 from sidecar.store.outbox import Lane
 from sidecar.store.ports import (
@@ -96,6 +97,14 @@ class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
 
     def list_stops(self, project: str | None = None, limit: int = 100) -> list[Stop]:
         """Kill switches and freezes, those that stand first, then the newest."""
+        ...
+
+    def find_durable(self, durable_id: str, project: str | None = None) -> DurableCall | None:
+        """One durable call, without its request."""
+        ...
+
+    def list_durable(self, query: DurableQuery) -> list[DurableCall]:
+        """Durable calls that match, newest first, without their requests."""
         ...
 
     def snapshot(self) -> AbstractContextManager[None]:

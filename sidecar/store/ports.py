@@ -14,6 +14,7 @@ from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
+from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
     AuditEntry,
@@ -283,6 +284,38 @@ class Watching(Protocol):
         ...
 
 
+class DurableBook(Protocol):
+    """Calls that the gateway makes for agents that do not wait."""
+
+    async def queue_durable(self, call: DurableCall) -> bool:
+        """Take a durable call on; False when there is one with its key."""
+        ...
+
+    def durable_of(self, scope: Scope) -> DurableCall | None:
+        """The durable call of a key, without its request."""
+        ...
+
+    def find_durable(self, durable_id: str, project: str | None = None) -> DurableCall | None:
+        """One durable call, without its request."""
+        ...
+
+    def due_durable(self, now_ns: int, limit: int) -> list[DurableCall]:
+        """Waiting calls whose time has come, with their requests."""
+        ...
+
+    async def lease_durable(self, wanted: Lease) -> bool:
+        """Take the lease of a durable call that has not moved since it was seen."""
+        ...
+
+    async def end_durable(self, ended: Attempted) -> bool:
+        """What came of an attempt; False when the lease is another's."""
+        ...
+
+    async def dispose_durable(self, disposal: Disposal) -> bool:
+        """A person's word on a dead letter; False when it is none."""
+        ...
+
+
 class ApprovalBook(Protocol):
     """Requests for approval and the votes on them."""
 
@@ -478,6 +511,7 @@ class GatewayLedger(
     AuditTrail,
     Calls,
     Facts,
+    DurableBook,
     Protocol,
 ):
     """All of the ledger, as the gateway needs it."""

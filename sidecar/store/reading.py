@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from processors.model.call import Approval, Receipt
 from sidecar.store.budget import Hold, Standing
+from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     AuditEntry,
@@ -26,11 +27,13 @@ from sidecar.store.ledger import (
 from sidecar.store.sealing import (
     ApprovalRow,
     ClaimRow,
+    DurableRow,
     FactRow,
     OpenedRow,
     open_approval,
     open_call,
     open_claim,
+    open_durable,
     open_fact,
 )
 from sidecar.store.stop import Stop
@@ -65,6 +68,10 @@ class Statements(Struct, frozen=True, kw_only=True):
     list_approvals: Statement[list[ApprovalRow]]
     find_stop: Statement[Stop | None]
     list_stops: Statement[list[Stop]]
+    find_durable: Statement[DurableRow | None]
+    list_durable: Statement[list[DurableRow]]
+    durable_of: Statement[DurableRow | None]
+    due_durable: Statement[list[DurableRow]]
     get_state: Statement[bytes | None]
     entries_after: Statement[list[AuditEntry]]
     approval_entries: Statement[list[AuditEntry]]
@@ -133,6 +140,29 @@ class LedgerReader:
         if not self.statements.keepable(project):
             return []
         return self._told(self.statements.list_stops, project, limit)
+
+    def find_durable(self, durable_id: str, project: str | None = None) -> DurableCall | None:
+        """One durable call, without its request."""
+        if not self.statements.keepable(durable_id, project):
+            return None
+        row = self._told(self.statements.find_durable, project, durable_id)
+        return row[0] if row else None
+
+    def durable_of(self, scope: Scope) -> DurableCall | None:
+        """The durable call of a key, without its request."""
+        row = self._told(self.statements.durable_of, scope)
+        return row[0] if row else None
+
+    def due_durable(self, now_ns: int, limit: int) -> list[DurableCall]:
+        """Waiting calls whose time has come, with their requests. Raises SealBroken."""
+        rows = self._told(self.statements.due_durable, now_ns, limit)
+        return [open_durable(row, self._sealers) for row in rows]
+
+    def list_durable(self, query: DurableQuery) -> list[DurableCall]:
+        """Durable calls that match, newest first, without their requests."""
+        if not self.statements.keepable(query.project):
+            return []
+        return [call for call, _ in self._told(self.statements.list_durable, query)]
 
     def active_policy(self) -> str | None:
         """The policy revision that intents must have been decided under; None before any."""

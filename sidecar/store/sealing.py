@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from processors.model.call import Approval, Vote
+from sidecar.store.durable import DurableCall
 from sidecar.store.envelope import Sealer, Sealers
 from sidecar.store.ledger import (
     Answer,
@@ -37,6 +38,7 @@ APPROVAL_COLUMNS = (
 APPROVAL_NAMES = tuple(APPROVAL_COLUMNS.split(", "))
 ApprovalRow = tuple[Approval, bytes]
 ClaimRow = tuple[Claim, bytes | None]
+DurableRow = tuple[DurableCall, bytes | None]
 
 
 class SealedKey(Struct, frozen=True, kw_only=True):
@@ -105,6 +107,28 @@ def open_claim(row: ClaimRow, sealers: Sealers) -> Claim:
     return msgspec.structs.replace(claim, answer=msgspec.msgpack.decode(opened, type=Answer))
 
 
+def seal_request(sealers: Sealers, call: DurableCall) -> bytes:
+    """A durable call's request, as it is kept."""
+    assert call.request is not None
+    return sealers(call.project).seal(call.request, _request_aad(call))
+
+
+def open_durable(row: DurableRow, sealers: Sealers) -> DurableCall:
+    """A durable call with its request opened. Raises SealBroken."""
+    call, sealed = row
+    if sealed is None:
+        return call
+    opened = sealers(call.project).open(sealed, _request_aad(call))
+    return msgspec.structs.replace(call, request=opened)
+
+
+def durable_row(row: Sequence[Any]) -> DurableRow:
+    """A row's values in the order of the record's fields, the sealed request last."""
+    *values, sealed = row
+    fields = dict(zip(DurableCall.__struct_fields__, values, strict=False))
+    return msgspec.convert(fields, DurableCall), sealed
+
+
 def seal_summary(sealers: Sealers, approval: Approval) -> bytes:
     """What an approver is shown, as it is kept."""
     sealer = sealers(approval.project)
@@ -167,6 +191,10 @@ def _arguments_aad(project: str, call_id: str) -> bytes:
 
 def _answer_aad(project: str, call_id: str) -> bytes:
     return f"answer/1\n{project}\n{call_id}".encode()
+
+
+def _request_aad(call: DurableCall) -> bytes:
+    return f"durable/1\n{call.project}\n{call.durable_id}".encode()
 
 
 def _summary_aad(approval: Approval) -> bytes:

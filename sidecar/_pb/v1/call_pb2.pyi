@@ -183,6 +183,60 @@ class ResolveCallRequest(_message.Message):
     reason: str
     def __init__(self, project: _Optional[str] = ..., call_id: _Optional[str] = ..., outcome: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class ListDurableCallsRequest(_message.Message):
+    __slots__ = ("project", "state", "limit")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    state: str
+    limit: int
+    def __init__(self, project: _Optional[str] = ..., state: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class DurableCallList(_message.Message):
+    __slots__ = ("calls",)
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[DurableCallDocument]
+    def __init__(self, calls: _Optional[_Iterable[_Union[DurableCallDocument, _Mapping]]] = ...) -> None: ...
+
+class DurableCallDocument(_message.Message):
+    __slots__ = ("durable_id", "project", "principal", "tool", "key_hash", "state", "attempts", "due_at_ns", "ends_at_ns", "created_at_ns", "updated_at_ns", "code")
+    DURABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    KEY_HASH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    durable_id: str
+    project: str
+    principal: str
+    tool: str
+    key_hash: str
+    state: str
+    attempts: int
+    due_at_ns: str
+    ends_at_ns: str
+    created_at_ns: str
+    updated_at_ns: str
+    code: str
+    def __init__(self, durable_id: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., tool: _Optional[str] = ..., key_hash: _Optional[str] = ..., state: _Optional[str] = ..., attempts: _Optional[int] = ..., due_at_ns: _Optional[str] = ..., ends_at_ns: _Optional[str] = ..., created_at_ns: _Optional[str] = ..., updated_at_ns: _Optional[str] = ..., code: _Optional[str] = ...) -> None: ...
+
+class DisposeCallRequest(_message.Message):
+    __slots__ = ("project", "durable_id", "reason")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    DURABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    durable_id: str
+    reason: str
+    def __init__(self, project: _Optional[str] = ..., durable_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class GetReceiptRequest(_message.Message):
     __slots__ = ("project", "receipt_id")
     PROJECT_FIELD_NUMBER: _ClassVar[int]

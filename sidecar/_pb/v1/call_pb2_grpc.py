@@ -50,6 +50,21 @@ class CallServiceStub:
                 request_serializer=sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
                 _registered_method=True)
+        self.ListDurableCalls = channel.unary_unary(
+                '/sidecar.v1.CallService/ListDurableCalls',
+                request_serializer=sidecar_dot_v1_dot_call__pb2.ListDurableCallsRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_call__pb2.DurableCallList.FromString,
+                _registered_method=True)
+        self.RequeueCall = channel.unary_unary(
+                '/sidecar.v1.CallService/RequeueCall',
+                request_serializer=sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_call__pb2.DurableCallDocument.FromString,
+                _registered_method=True)
+        self.DiscardCall = channel.unary_unary(
+                '/sidecar.v1.CallService/DiscardCall',
+                request_serializer=sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_call__pb2.DurableCallDocument.FromString,
+                _registered_method=True)
         self.GetReceipt = channel.unary_unary(
                 '/sidecar.v1.CallService/GetReceipt',
                 request_serializer=sidecar_dot_v1_dot_call__pb2.GetReceiptRequest.SerializeToString,
@@ -82,6 +97,27 @@ class CallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDurableCalls(self, request, context):
+        """List calls made for agents that do not wait, and dead letters, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequeueCall(self, request, context):
+        """Try a dead letter again from the start, with a reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiscardCall(self, request, context):
+        """Put a dead letter away for good, with a reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetReceipt(self, request, context):
         """Get one signed receipt.
         """
@@ -106,6 +142,21 @@ def add_CallServiceServicer_to_server(servicer, server):
                     servicer.ResolveCall,
                     request_deserializer=sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_call__pb2.CallDetail.SerializeToString,
+            ),
+            'ListDurableCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDurableCalls,
+                    request_deserializer=sidecar_dot_v1_dot_call__pb2.ListDurableCallsRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_call__pb2.DurableCallList.SerializeToString,
+            ),
+            'RequeueCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequeueCall,
+                    request_deserializer=sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_call__pb2.DurableCallDocument.SerializeToString,
+            ),
+            'DiscardCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscardCall,
+                    request_deserializer=sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_call__pb2.DurableCallDocument.SerializeToString,
             ),
             'GetReceipt': grpc.unary_unary_rpc_method_handler(
                     servicer.GetReceipt,
@@ -195,6 +246,87 @@ class CallService:
             '/sidecar.v1.CallService/ResolveCall',
             sidecar_dot_v1_dot_call__pb2.ResolveCallRequest.SerializeToString,
             sidecar_dot_v1_dot_call__pb2.CallDetail.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDurableCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.CallService/ListDurableCalls',
+            sidecar_dot_v1_dot_call__pb2.ListDurableCallsRequest.SerializeToString,
+            sidecar_dot_v1_dot_call__pb2.DurableCallList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequeueCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.CallService/RequeueCall',
+            sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.SerializeToString,
+            sidecar_dot_v1_dot_call__pb2.DurableCallDocument.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscardCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.CallService/DiscardCall',
+            sidecar_dot_v1_dot_call__pb2.DisposeCallRequest.SerializeToString,
+            sidecar_dot_v1_dot_call__pb2.DurableCallDocument.FromString,
             options,
             channel_credentials,
             insecure,

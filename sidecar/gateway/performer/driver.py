@@ -100,6 +100,20 @@ class Performer:
         """Policy's effect, ``none`` where it was not asked."""
         return self._decision.effect if self._decision else "none"
 
+    @property
+    def principal(self) -> Principal:
+        """Whose call it is."""
+        return self._principal
+
+    @property
+    def put_off(self) -> bool:
+        """Whether the caller wants it made later, the tool allows it, and nothing is against it."""
+        first, prepared = self.first, self._prepared_or_none
+        if prepared is None or prepared.tool.backoff is None:
+            return False
+        assert isinstance(first, events.CallReceived)
+        return first.refusal is None and first.respond_async and first.has_key
+
     async def perform(self, command: commands.Command) -> events.Event | None:
         """Do it; None for what needs no answer."""
         try:
@@ -323,7 +337,7 @@ class Performer:
             policy_revision=revision or self._desk.ports.policy.revision,
             receipt=self._sign(phase="authorised", effect="unknown", status=0, now_ns=now_ns),
             now_ns=now_ns,
-            fingerprint=self._fingerprint,
+            fingerprint=self.fingerprint,
             distinct_since_ns=self._opening.distinct_since_ns if self._opening else None,
             expected=command.seen,
             approval=self._use(command.approval_id, revision),
@@ -481,7 +495,8 @@ class Performer:
         return self.call.key_hash is not None or self._prepared.tool.duplicate_window_ns > 0
 
     @property
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
+        """What makes another call with the same key the same."""
         assert isinstance(self.first, events.CallReceived)
         return self.first.fingerprint
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
+from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -39,6 +40,7 @@ from sidecar.store.postgres import (
     budgets,
     calls,
     claims,
+    durables,
     owner,
     stops,
     transactions,
@@ -59,6 +61,7 @@ from sidecar.store.sealing import (
     seal_answer,
     seal_arguments,
     seal_key,
+    seal_request,
     seal_summary,
     secret_aad,
 )
@@ -204,6 +207,24 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         return await self._database.run(
             lambda connection: claims.mark_sent(connection, claim, now_ns, kinds)
         )
+
+    async def queue_durable(self, call: DurableCall) -> bool:
+        """Take a durable call on; False when there is one with its key."""
+        await self._warm(call.project)
+        sealed = seal_request(self._sealers, call)
+        return await self._writer.run(lambda turn: transactions.queue(turn, call, sealed))
+
+    async def lease_durable(self, wanted: Lease) -> bool:
+        """Take the lease of a durable call that has not moved since it was seen."""
+        return await self._database.run(lambda connection: durables.lease(connection, wanted))
+
+    async def end_durable(self, ended: Attempted) -> bool:
+        """What came of an attempt; False when the lease is another's."""
+        return await self._writer.run(lambda turn: transactions.end_durable(turn, ended))
+
+    async def dispose_durable(self, disposal: Disposal) -> bool:
+        """A person's word on a dead letter; False when it is none."""
+        return await self._writer.run(lambda turn: transactions.dispose(turn, disposal))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from sidecar.store.envelope import Sealers
-from sidecar.store.postgres import approvals, calls, chain, stops, vault
+from sidecar.store.postgres import approvals, calls, chain, durables, stops, vault
 from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
 from sidecar.store.postgres.text import storable
 from sidecar.store.reading import LedgerReader, Statement, Statements
@@ -26,6 +26,10 @@ _STATEMENTS = Statements(
     list_approvals=approvals.list_newest,
     find_stop=stops.find,
     list_stops=stops.newest,
+    find_durable=durables.find,
+    list_durable=durables.newest,
+    durable_of=durables.find_of,
+    due_durable=durables.due,
     get_state=vault.get_state,
     entries_after=chain.read_entries,
     approval_entries=chain.read_approvals,

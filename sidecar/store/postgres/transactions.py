@@ -14,6 +14,15 @@ from processors.model.call import Approval
 from sidecar.canonical import canonical
 from sidecar.store import budget
 from sidecar.store.budget import Moved, Over
+from sidecar.store.durable import (
+    DISPOSED,
+    Attempted,
+    Disposal,
+    DurableCall,
+    disposed_body,
+    ended_body,
+    queued_body,
+)
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
@@ -27,7 +36,7 @@ from sidecar.store.ledger import (
     Pace,
     resolved_body,
 )
-from sidecar.store.postgres import approvals, budgets, calls, claims, stops, vault
+from sidecar.store.postgres import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
@@ -201,6 +210,32 @@ async def _taken_over(turn: Turn, intent: Intent) -> Fence | None:
     if fence is not None and before is not None:
         await _let_go(turn, intent, before)
     return fence
+
+
+async def queue(turn: Turn, call: DurableCall, sealed: bytes) -> bool:
+    """Take a durable call on; False when there is one with its key."""
+    if not await durables.add(turn.connection, call, sealed):
+        return False
+    await _append(turn, "durable_queued", call.project, call.created_at_ns, queued_body(call))
+    return True
+
+
+async def end_durable(turn: Turn, ended: Attempted) -> bool:
+    """What came of a durable call's attempt; False when the lease is another's."""
+    if not await durables.end(turn.connection, ended):
+        return False
+    if ended.state != "waiting":
+        await _append(turn, "durable_ended", ended.call.project, ended.now_ns, ended_body(ended))
+    return True
+
+
+async def dispose(turn: Turn, disposal: Disposal) -> bool:
+    """A person's word on a dead letter; False when it is none."""
+    if not await durables.dispose(turn.connection, disposal):
+        return False
+    kind, body = f"durable_{DISPOSED[disposal.action]}", disposed_body(disposal)
+    await _append(turn, kind, disposal.project, disposal.due_at_ns, body)
+    return True
 
 
 async def _consume(turn: Turn, intent: Intent) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from processors.model.call import Approval
+from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -39,10 +40,11 @@ from sidecar.store.sealing import (
     seal_answer,
     seal_arguments,
     seal_key,
+    seal_request,
     seal_summary,
     secret_aad,
 )
-from sidecar.store.sqlite import approvals, budgets, calls, claims, stops, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
@@ -168,6 +170,24 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
     async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
         """Durably sent from here on; False when the claim is another's, or a stop stands."""
         return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns, kinds))
+
+    async def queue_durable(self, call: DurableCall) -> bool:
+        """Take a durable call on; False when there is one with its key."""
+        await self._warm(call.project)
+        sealed = seal_request(self._sealers, call)
+        return await self._writer.run(lambda c: self._jobs.queue(c, call, sealed))
+
+    async def lease_durable(self, wanted: Lease) -> bool:
+        """Take the lease of a durable call that has not moved since it was seen."""
+        return await self._writer.run(lambda c: durables.lease(c, wanted))
+
+    async def end_durable(self, ended: Attempted) -> bool:
+        """What came of an attempt; False when the lease is another's."""
+        return await self._writer.run(lambda c: self._jobs.end_durable(c, ended))
+
+    async def dispose_durable(self, disposal: Disposal) -> bool:
+        """A person's word on a dead letter; False when it is none."""
+        return await self._writer.run(lambda c: self._jobs.dispose(c, disposal))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.reading import LedgerReader, Statement, Statements
-from sidecar.store.sqlite import approvals, calls, chain, stops, vault
+from sidecar.store.sqlite import approvals, calls, chain, durables, stops, vault
 from sidecar.store.sqlite.connection import open_database, translating
 from sidecar.store.sqlite.presence import Presence
 
@@ -31,6 +31,10 @@ _STATEMENTS = Statements(
     list_approvals=approvals.list_newest,
     find_stop=stops.find,
     list_stops=stops.newest,
+    find_durable=durables.find,
+    list_durable=durables.newest,
+    durable_of=durables.find_of,
+    due_durable=durables.due,
     get_state=vault.get_state,
     entries_after=chain.read_entries,
     approval_entries=chain.read_approvals,

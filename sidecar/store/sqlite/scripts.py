@@ -9,6 +9,7 @@ from importlib import resources
 LEDGER = (
     *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
     "webhooks",
+    "durable",
 )
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")

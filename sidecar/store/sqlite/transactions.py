@@ -14,6 +14,15 @@ from processors.model.call import Approval, Receipt
 from sidecar.canonical import canonical
 from sidecar.store import budget, receipts
 from sidecar.store.budget import Moved, Over
+from sidecar.store.durable import (
+    DISPOSED,
+    Attempted,
+    Disposal,
+    DurableCall,
+    disposed_body,
+    ended_body,
+    queued_body,
+)
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
@@ -29,7 +38,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.sqlite import approvals, budgets, calls, claims, stops, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.standing import Undone, why_not_counted
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
@@ -194,6 +203,31 @@ class Transactions:
             body = {"stop_id": ballot.stop_id}
             self._append(connection, "stop_lifted", ballot.project, ballot.now_ns, body)
         return None
+
+    def queue(self, connection: sqlite3.Connection, call: DurableCall, sealed: bytes) -> bool:
+        """Take a durable call on; False when there is one with its key."""
+        if not durables.add(connection, call, sealed):
+            return False
+        body = queued_body(call)
+        self._append(connection, "durable_queued", call.project, call.created_at_ns, body)
+        return True
+
+    def end_durable(self, connection: sqlite3.Connection, ended: Attempted) -> bool:
+        """What came of a durable call's attempt; False when the lease is another's."""
+        if not durables.end(connection, ended):
+            return False
+        if ended.state != "waiting":
+            body = ended_body(ended)
+            self._append(connection, "durable_ended", ended.call.project, ended.now_ns, body)
+        return True
+
+    def dispose(self, connection: sqlite3.Connection, disposal: Disposal) -> bool:
+        """A person's word on a dead letter; False when it is none."""
+        if not durables.dispose(connection, disposal):
+            return False
+        kind, body = f"durable_{DISPOSED[disposal.action]}", disposed_body(disposal)
+        self._append(connection, kind, disposal.project, disposal.due_at_ns, body)
+        return True
 
     def _consume(self, connection: sqlite3.Connection, intent: Intent) -> None:
         if intent.approval is None:

@@ -1,0 +1,30 @@
+"""How a durable call stands, for the agent that asked for it."""
+
+from typing import Any
+
+from sidecar.gateway.approval import as_reply, instant
+from sidecar.gateway.request import ToolReply
+from sidecar.store.durable import DurableCall
+
+
+def status_document(call: DurableCall) -> dict[str, Any]:
+    """State, attempts, why it was last not done, and when it is tried next."""
+    shown: dict[str, Any] = {
+        "id": call.durable_id,
+        "tool": call.tool,
+        "state": call.state,
+        "attempts": call.attempts,
+        "code": call.code,
+        "accepted_at": instant(call.created_at_ns),
+    }
+    if call.state == "waiting":
+        shown["next_attempt_at"] = instant(call.due_at_ns)
+        shown["given_up_at"] = instant(call.ends_at_ns)
+    return {"call": shown}
+
+
+def accepted(call: DurableCall) -> ToolReply:
+    """202: it is sure to be tried; where to ask how it stands."""
+    reply = as_reply(status_document(call))
+    where = (("location", f"/v1/calls/{call.durable_id}"), ("preference-applied", "respond-async"))
+    return ToolReply(status=202, headers=(*reply.headers, *where), body=reply.body)
