@@ -7,6 +7,8 @@
 3. The pages for people (``pages``) stand beside it, with a sign-in and manners of their own.
 4. An answer has the ETag of its bytes: who sends it back is told when nothing changed, or waits
    until something does.
+5. An answer that was begun gets no second head: when its reader may read no longer, or the store
+   cannot be read, it is cut short, and the peer sees that it is not whole.
 """
 
 import asyncio
@@ -73,7 +75,8 @@ class ControlServer:
         self._document = msgspec.json.encode(described)
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         app.add_routes(self._routes())
-        manners = Manners(record=Faults("control").record, limits=limits, tls=tls)
+        self._record = Faults("control").record
+        manners = Manners(record=self._record, limits=limits, tls=tls)
         self._listener = Listener(app, *self._address, manners)
 
     @property
@@ -173,13 +176,19 @@ class ControlServer:
         answer.content_type = openapi.JSON_LINES
         answer.headers["Request-Id"] = request[_ID]
         await answer.prepare(request)
-        lines = [] if first is None else [msgspec.json.encode(first)]
-        async for item in items:
-            lines.append(msgspec.json.encode(item))
-            if len(lines) >= _LINES:
-                await self._write(answer, lines)
-                lines = []
-        await self._write(answer, lines)
+        try:
+            lines = [] if first is None else [msgspec.json.encode(first)]
+            async for item in items:
+                lines.append(msgspec.json.encode(item))
+                if len(lines) >= _LINES:
+                    await self._write(answer, lines)
+                    lines = []
+            await self._write(answer, lines)
+        except (Refused, StoreUnavailable, SealBroken, TimeoutError) as error:
+            slow = isinstance(error, TimeoutError)
+            self._record("answer_slow" if slow else "answer_cut", error)
+            if request.transport is not None:
+                request.transport.abort()
         return answer
 
     async def _write(self, answer: web.StreamResponse, lines: list[bytes]) -> None:

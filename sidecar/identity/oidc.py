@@ -35,7 +35,7 @@ TOKEN_CHARS_MAX = 16 * 1024
 KEYS_MAX = 100
 _RSA_BITS_MIN = 2048
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\Z")
-_TYPES = frozenset({None, "jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+_TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 _FITS: dict[str, tuple[str, str | None]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -126,7 +126,7 @@ def read_unverified(token: str) -> Unverified:
         raise Unauthenticated("the token is malformed")
     if "crit" in header:
         raise Unauthenticated("the token demands an extension that is not known here")
-    if (typ.lower() if isinstance(typ, str) else typ) not in _TYPES:
+    if typ is not None and (not isinstance(typ, str) or typ.lower() not in _TYPES):
         raise Unauthenticated("the token is of another type than an access or id token")
     return Unverified(
         issuer=issuer, audiences=_audiences(claims.get("aud")), algorithm=algorithm, kid=kid

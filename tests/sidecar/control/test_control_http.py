@@ -5,7 +5,7 @@ import base64
 import itertools
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from control_rig import START, control, pending, trace, trace_id, verdict
@@ -479,5 +479,39 @@ def test_every_page_is_closed_to_strangers_and_to_agents_but_the_one_that_says_w
         assert (await each.http_ask("GET", "/v1/openapi.json")).status == 401
         assert (await each.http_ask("GET", "/v1/nowhere")).status == 401
         assert (await each.http_ask("GET", "/healthz")).body == b"ok\n"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("REC-05")
+def test_an_export_whose_key_is_revoked_meanwhile_is_cut_and_never_looks_whole(tmp_path):
+    async def scenario(each):
+        for number in range(40):
+            await each.refund(str(number), key="b")
+        known, asked = each.desk.principal, 0
+
+        async def revoking(presented, project, permission):
+            nonlocal asked
+            asked += 1
+            if asked == 3:  # for the page, for what it holds, after its first hundred entries
+                each.keys.revoke_key(each.reader.split("_")[2], each.desk._now_ns())
+            return await known(presented, project, permission)
+
+        each.desk.principal = revoking
+        reader, writer = await asyncio.open_connection("127.0.0.1", each.web.port)
+        try:
+            by = f"Host: x\r\nConnection: close\r\nAuthorization: Bearer {each.reader}\r\n\r\n"
+            writer.write(f"GET /v1/audit/entries HTTP/1.1\r\n{by}".encode())
+            data = b""
+            with suppress(ConnectionError):
+                while part := await reader.read(65536):
+                    data += part
+        finally:
+            writer.close()
+        assert asked == 3
+        assert data.count(b"HTTP/1.1 ") == 1 and data.startswith(b"HTTP/1.1 200")
+        assert b"problem+json" not in data and not data.endswith(b"0\r\n\r\n")
+        again = await each.http_ask("GET", "/v1/audit/entries", by=each.reader)
+        assert again.status == 401
 
     run(tmp_path, scenario)

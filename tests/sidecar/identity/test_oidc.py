@@ -1,6 +1,7 @@
 """Tokens: only a provider's signature counts, for us and in time; claims become roles."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -169,6 +170,23 @@ def test_a_token_that_proves_nothing_is_refused(what):
         judged(HOSTILE[what], keys=keys)
     said = str(caught.value)
     assert "u1" not in said and "evil" not in said and "example" not in said
+
+
+ODD = [None, True, 0, -1, 1.5, 10**400, "", "x", "é", "\0", [], {}, [{}], {"a": []}, "a" * 3000]
+HEADER = ("alg", "kid", "typ", "crit", "b64", "zip", "cty", "enc", "jwk", "jku", "x5c")
+CLAIMS = ("iss", "aud", "exp", "nbf", "iat", "sub", "name", "groups", "email", "email_verified")
+
+
+@pytest.mark.requirement("REC-05")
+@pytest.mark.parametrize("name", [*HEADER, *CLAIMS])
+def test_whatever_a_token_says_it_is_judged_and_nothing_breaks(name):
+    for value in ODD:
+        header, said = {"alg": "RS256", "kid": "r1"}, claims()
+        (header if name in HEADER else said)[name] = value
+        text = f"{b64(header)}.{b64(said)}"
+        signature = RSA.private_key.sign(text.encode(), PKCS1v15(), SHA256())
+        with contextlib.suppress(Unauthenticated):
+            judged(f"{text}.{b64(signature)}")
 
 
 @given(st.data())
