@@ -95,6 +95,12 @@ CALL_SECONDS = Histogram(
     registry=REGISTRY,
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
 )
+OBSERVED = Counter(
+    "sidecar_gateway_observed_total",
+    "Calls that observe mode let through, by side-effect class and what policy decided.",
+    ("class", "decision"),
+    registry=REGISTRY,
+)
 CANCELLED = Counter(
     "sidecar_gateway_cancellations_total",
     "MCP calls that the caller cancelled or left, by side-effect class and what became of them.",

@@ -22,7 +22,7 @@ def open_registry(loaded: Loaded) -> Registry:
         for tool in config.tools
         if tool.arguments.schema
     }
-    found = pinned(config.mcp, config.tools, _definitions(loaded))
+    found = pinned(config.mcp, config.tools, open_definitions(loaded))
     if found.problems:
         raise SidecarError(
             "the tools of MCP servers cannot be used: " + "; ".join(map(str, found.problems)),
@@ -57,7 +57,9 @@ def costly_problems(loaded: Loaded) -> list[Problem]:
                     Problem(f"gateway.tools.{index}.arguments.schema", f"{error.what}: {name}")
                 )
     try:
-        made = pinned(loaded.config.gateway.mcp, loaded.config.gateway.tools, _definitions(loaded))
+        made = pinned(
+            loaded.config.gateway.mcp, loaded.config.gateway.tools, open_definitions(loaded)
+        )
     except SidecarError as error:
         found.append(Problem("gateway.mcp", f"{error.what}: {error.where}"))
     else:
@@ -81,7 +83,7 @@ def resolved(loaded: Loaded, upstream: Upstream) -> Upstream:
     return replace(upstream, credential=replace(upstream.credential, file=file))
 
 
-def _definitions(loaded: Loaded) -> dict[str, Any]:
+def open_definitions(loaded: Loaded) -> dict[str, Any]:
     """The reviewed definitions of each MCP server that has them. Raises SidecarError."""
     return {
         server.name: _read(

@@ -23,6 +23,7 @@ COMMANDS = {
     "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
     "gate": "Show and explain gate verdicts.",
     "policy": "Check, test and run policy bundles.",
+    "tools": "List the registered tools, and draft a registry.",
     "approvals": "List, show, approve and deny approval requests.",
     "calls": "List and show tool calls and their receipts; resolve unknown outcomes.",
     "release": "Kill switches and freezes.",

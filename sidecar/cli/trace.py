@@ -7,9 +7,8 @@ Rules
 """
 
 import json
-import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,21 +23,16 @@ from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli import trace_view
+from sidecar.cli.captures import BadCapture, decoded, requests_of
 from sidecar.cli.moments import HELP, Moment
 from sidecar.cli.options import common, emit, say, show_lines, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.otlp.decode import Signal, Undecodable, decode
 from sidecar.pipeline.build import build
 from sidecar.plain import plain_lines, plained
 from sidecar.store.traces import TraceQuery
 
 _TAIL_SECONDS = 0.25
 _TAIL_MAX = 256
-_REQUEST = re.compile(r"(\d+)\.(traces|logs)\.(binpb|json)")
-
-
-class BadCapture(SidecarError):
-    """A capture that cannot be read: which, and why."""
 
 
 @click.group()
@@ -205,7 +199,7 @@ def _step_line(step: Step) -> str:
 
 
 def _normalised(path: str) -> tuple[AgentTrace, ...]:
-    batches = [_decoded(file) for file in _requests(Path(path))]
+    batches = [decoded(file) for file in requests_of(Path(path))]
     merged = Batch(
         spans=tuple(span for batch in batches for span in batch.spans),
         logs=tuple(record for batch in batches for record in batch.logs),
@@ -214,29 +208,3 @@ def _normalised(path: str) -> tuple[AgentTrace, ...]:
     if merged.rejected:
         talk(f"{path}: {merged.rejected} items could not be read and were left out")
     return build(merged, project="default", now_ns=clock.now_ns())
-
-
-def _requests(path: Path) -> Iterable[Path]:
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise BadCapture("no such file or folder", where=str(path), do="Give a capture's path.")
-    stems: dict[str, Path] = {}
-    for file in sorted(path.iterdir(), key=lambda file: file.name, reverse=True):
-        match = _REQUEST.fullmatch(file.name)
-        if match:  # .json comes before .binpb in this order, so that the latter wins
-            stems[f"{match[1]}.{match[2]}"] = file
-    if not stems:
-        raise BadCapture(
-            "no OTLP request", where=str(path), do="Name them NNNN.traces.binpb or NNNN.logs.json."
-        )
-    return [stems[stem] for stem in sorted(stems)]
-
-
-def _decoded(file: Path) -> Batch:
-    signal: Signal = "logs" if ".logs." in file.name else "traces"
-    try:
-        payload = file.read_bytes()
-        return decode(signal, "json" if file.suffix == ".json" else "protobuf", payload)
-    except (OSError, Undecodable) as error:
-        raise BadCapture(str(error), where=str(file), do="Capture it again.") from error

@@ -42,7 +42,7 @@ from sidecar.gateway.upstream import Audience
 from sidecar.store.durable import Disposal
 from sidecar.store.envelope import SealBroken
 from sidecar.store.ports import GatewayLedger
-from sidecar.telemetry import CALL_SECONDS, CALLS, OWN_SPANS, log
+from sidecar.telemetry import CALL_SECONDS, CALLS, OBSERVED, OWN_SPANS, log
 
 _LOG = log("gateway")
 
@@ -308,6 +308,8 @@ class Gateway:
     ) -> None:
         call = performer.call
         CALLS.labels(call.class_, performer.decided, str(reply.status)).inc()
+        if performer.observed:
+            OBSERVED.labels(call.class_, performer.decided).inc()
         CALL_SECONDS.labels(call.class_).observe(took_ns / 1e9)
         caller = trace_context(request.headers)
         OWN_SPANS.tell(

@@ -114,6 +114,11 @@ class Performer:
         assert isinstance(first, events.CallReceived)
         return first.refusal is None and first.respond_async and first.has_key
 
+    @property
+    def observed(self) -> bool:
+        """Whether the call is only observed: nothing of policy refuses it."""
+        return self._opening is not None and self._opening.received.observe
+
     async def perform(self, command: commands.Command) -> events.Event | None:
         """Do it; None for what needs no answer."""
         try:

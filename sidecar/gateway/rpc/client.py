@@ -63,7 +63,7 @@ class McpUpstreams:
         self._registry = registry
         self._egress = egress
         self._servers = {name: registry.upstreams[name] for name in refresh_ns}
-        self.catalogue = Catalogue(self._list, refresh_ns)
+        self.catalogue = Catalogue(self.fetch, refresh_ns)
         self._numbers = itertools.count(1)
         self._modern: dict[str, bool] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
@@ -171,7 +171,7 @@ class McpUpstreams:
         except UpstreamFailed:
             pass  # it was logged; the call itself tells what came of it
 
-    async def _list(self, server: str) -> list[Any]:
+    async def fetch(self, server: str) -> list[Any]:
         """All tools a server defines. Raises UpstreamFailed."""
         upstream = self._servers[server]
         ends_ns = monotonic_ns() + _LIST_NS

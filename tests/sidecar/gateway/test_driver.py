@@ -15,6 +15,7 @@ from sidecar.gateway.action import ToolRequest
 from sidecar.gateway.audit import verify
 from sidecar.gateway.config import Approvals, Idempotency
 from sidecar.store.ledger import CallQuery
+from sidecar.telemetry import REGISTRY
 
 
 def run(folder, scenario, **options):
@@ -453,6 +454,8 @@ def test_prior_calls_of_the_trace_are_told_to_policy(tmp_path):
 @pytest.mark.requirement("GW-08")
 def test_observe_mode_sends_and_records_what_policy_would_refuse(tmp_path):
     async def scenario(each):
+        counted = ("sidecar_gateway_observed_total", {"class": "irreversible", "decision": "deny"})
+        before = REGISTRY.get_sample_value(*counted) or 0
         reply = await each.refund("17", key=None, amount=500)
         assert reply.status == 201
         receipt = receipts_of(each, reply)[-1]
@@ -460,6 +463,7 @@ def test_observe_mode_sends_and_records_what_policy_would_refuse(tmp_path):
             *("observe,ephemeral",),
             "deny",
         )
+        assert REGISTRY.get_sample_value(*counted) == before + 1
 
     run(tmp_path, scenario, tool_changes={"mode": "observe"}, ledger_path=":memory:")
 
