@@ -36,6 +36,7 @@ from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
 from sidecar.gateway.budget import Budget
 from sidecar.gateway.budget import problems as budget_problems
+from sidecar.gateway.checkpoint.config import Audit
 from sidecar.gateway.config import Approvals, Policy
 from sidecar.gateway.config import Config as Gateway
 from sidecar.identity.config import Config as Identity
@@ -172,6 +173,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     policy: Policy = Policy()
     approvals: Approvals = Approvals()
     budgets: tuple[Budget, ...] = ()
+    audit: Audit = Audit()
     databases: tuple[Database, ...] = ()
     probes: tuple[Probe, ...] = ()
     export: tuple[Exporter, ...] = ()
@@ -194,6 +196,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("gateway", self.gateway.problems()),
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),
+            *_below("audit", self.audit.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
         ]
         found += probe_problems(self.probes, self.databases, self._upstream_names())

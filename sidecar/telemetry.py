@@ -119,6 +119,12 @@ HTTP_FAULTS = Counter(
     ("listener", "reason"),
     registry=REGISTRY,
 )
+CHECKPOINTS = Counter(
+    "sidecar_audit_checkpoints_total",
+    "Signed checkpoints of the audit chain, by anchor and outcome (made, anchored, failed).",
+    ("anchor", "outcome"),
+    registry=REGISTRY,
+)
 TASK_FAILURES = Counter(
     "sidecar_task_failures_total",
     "Failures that a long-lived task caught, to try again.",

@@ -34,6 +34,7 @@ from sidecar.control.http import ControlServer
 from sidecar.control.metrics.http import MetricsServer
 from sidecar.control.worker import Desk
 from sidecar.egress.client import Egress
+from sidecar.gateway.checkpoint.driver import Checkpoints
 from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.rpc.mcp import McpWire
@@ -125,12 +126,14 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         open_probes(loaded)  # a probe that does not compile stops the start
         policy = policy_port(config.policy, loaded)
         ways = open_upstreams(config, registry, egress)
+        checkpoints = Checkpoints(ledger, config.audit, folder=loaded.path(""))
         gateway = Gateway(
             Ports(
                 ledger=ledger,
                 registry=registry,
                 policy=policy,
                 upstreams=ways.upstreams,
+                unanchored=lambda: checkpoints.behind,
             ),
             Settings(
                 mode=config.gateway.mode,
@@ -145,6 +148,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await start(stack, policy)
         await start(stack, gateway)
         await start(stack, open_notices(loaded, ledger, egress))
+        await start(stack, checkpoints)
         await start(stack, pipeline)
         await start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await start(stack, DropWatch(traces))

@@ -3,7 +3,8 @@
 Rules
 1. ``verify`` reads everything, names the first bad entry and exits 1; a good chain exits 0.
 2. A public key from elsewhere (``--public-key``) replaces the store's: who rewrote the store cannot
-   also have chosen it.
+   also have chosen it. Checkpoints kept elsewhere (``--checkpoints``) say what the chain was.
+3. An export is verified without a store, a configuration or a running sidecar (``--export``).
 """
 
 import base64
@@ -19,9 +20,12 @@ from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gateway.audit import Verified, missing, verify
+from sidecar.gateway.audit import Fault, Verified, missing, verify, witnessed
+from sidecar.gateway.checkpoint.document import NotACheckpoint, Witness, read
+from sidecar.gateway.exported import Exported, NotAnExport
 from sidecar.gateway.signing import key_id
-from sidecar.store.ledger import AuditEntry, CallQuery
+from sidecar.store.backend import LedgerReader
+from sidecar.store.ledger import AuditEntry, CallQuery, Checkpoint
 from sidecar.store.ports import AuditTrail
 
 _PAGE = 1000
@@ -42,17 +46,42 @@ def command() -> None:
 @click.option(
     "--public-key",
     "pinned",
+    multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A file with the gateway's Ed25519 public key in base64 (32 bytes).",
+    help="A file with a gateway's Ed25519 public key in base64 (32 bytes); may be given again.",
+)
+@click.option(
+    "--checkpoints",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file of checkpoints that an anchor kept: the chain must bear all of them out.",
+)
+@click.option(
+    "--export",
+    "exported",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Verify this export (sidecar audit export) instead of a store.",
 )
 @common()
-def verify_(pinned: Path | None, config: str | None, store: str | None, output: str) -> None:
+def verify_(
+    pinned: tuple[Path, ...],
+    checkpoints: Path | None,
+    exported: Path | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
     """Check every hash, signature and place of the chain against its signed head."""
-    with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
-        keys = _pinned(pinned) if pinned else ledger.public_keys()
-        head, calls = ledger.audit_head(), bool(ledger.list_calls(CallQuery(limit=1)))
-        found = missing(verify(_entries(ledger), head, keys), head, calls=calls)
-    emit(_shown(found, keys), output, lambda: _text(found))
+    keys = {kid: public for each in pinned for kid, public in _pinned(each).items()}
+    if exported is not None:
+        found, used = _verify_export(exported, checkpoints, keys)
+    else:
+        with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
+            used = keys or ledger.public_keys()
+            head, calls = ledger.audit_head(), bool(ledger.list_calls(CallQuery(limit=1)))
+            witness = Witness([*_kept(ledger), *_read_checkpoints(checkpoints)], used)
+            found = verify(witness.watch(_entries(ledger)), head, used)
+            found = witnessed(missing(found, head, calls=calls), witness.fault())
+    emit(_shown(found, used), output, lambda: _text(found))
     if found.fault is not None:
         click.get_current_context().exit(int(ExitCode.FAILED))
 
@@ -71,6 +100,7 @@ def export(config: str | None, store: str | None, output: str) -> None:  # noqa:
             "hash": head.hash,
             "signed_at_ns": str(head.signed_at_ns),
             "kid": head.kid,
+            "public_keys": {kid: base64.b64encode(key).decode() for kid, key in keys.items()},
             "public_key": base64.b64encode(keys[head.kid]).decode(),
             "signature": base64.b64encode(head.signature).decode(),
         }
@@ -82,6 +112,54 @@ def _entries(ledger: AuditTrail) -> Iterator[AuditEntry]:
     while page := ledger.entries_after(after, _PAGE):
         yield from page
         after = page[-1].seq
+
+
+def _verify_export(
+    file: Path, checkpoints: Path | None, pinned: Mapping[str, bytes]
+) -> tuple[Verified, Mapping[str, bytes]]:
+    """An export holds its keys in its last line: it is read twice, once to know them."""
+    try:
+        with file.open(encoding="utf-8") as lines:
+            read = Exported(lines)
+            for _ in read.entries():
+                pass
+        keys = pinned or read.keys
+        with file.open(encoding="utf-8") as lines:
+            again = Exported(lines)
+            witness = Witness(_read_checkpoints(checkpoints), keys)
+            found = verify(witness.watch(again.entries()), read.head, keys)
+    except (OSError, UnicodeDecodeError, NotAnExport) as error:
+        raise SidecarError(
+            f"the export cannot be read: {error}",
+            where=str(file),
+            do="Give what sidecar audit export printed, whole.",
+        ) from None
+    if found.fault is None and found.entries == 0:
+        return Verified(
+            entries=0, hash=found.hash, fault=Fault(index=1, what="the export is empty")
+        ), keys
+    return witnessed(found, witness.fault()), keys
+
+
+def _kept(ledger: LedgerReader) -> Iterator[Checkpoint]:
+    after = 0
+    while page := ledger.checkpoints_after(after, _PAGE):
+        yield from page
+        after = page[-1].seq
+
+
+def _read_checkpoints(file: Path | None) -> list[Checkpoint]:
+    if file is None:
+        return []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        return [read(each) for each in lines if each.strip()]
+    except (OSError, UnicodeDecodeError, NotACheckpoint) as error:
+        raise SidecarError(
+            f"the checkpoints cannot be read: {error}",
+            where=str(file),
+            do="Give the file that an anchor of audit.anchors has written.",
+        ) from None
 
 
 def _pinned(file: Path) -> Mapping[str, bytes]:

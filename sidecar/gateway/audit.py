@@ -59,6 +59,17 @@ def missing(verified: Verified, head: AuditHead | None, *, calls: bool) -> Verif
     return Verified(entries=0, hash=verified.hash, fault=gone)
 
 
+def witnessed(verified: Verified, fault: Fault | None) -> Verified:
+    """What was verified, with a fault that checkpoints kept elsewhere have found, if it is first.
+
+    Where the walk ended early, places it did not reach prove nothing.
+    """
+    if fault is None or (verified.fault is not None and verified.fault.index <= fault.index):
+        return verified
+    good = min(verified.entries, fault.index - 1)
+    return Verified(entries=good, hash=verified.hash, fault=fault)
+
+
 def verify_end(
     seq: int, hash_: str, head: AuditHead | None, keys: Mapping[str, bytes]
 ) -> Fault | None:

@@ -15,12 +15,13 @@ from sidecar.store.ports import GatewayLedger
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """All the gateway reaches."""
+    """All the gateway reaches. ``unanchored``: the audit chain is not kept elsewhere as asked."""
 
     ledger: GatewayLedger
     registry: Registry
     policy: PolicyPort
     upstreams: Upstreams
+    unanchored: Callable[[], bool] = lambda: False
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
 from sidecar.gateway.durable.driver import DurableCalls
 from sidecar.gateway.events import Malformed
-from sidecar.gateway.opening import House, nameless_call, open_call, stopped
+from sidecar.gateway.opening import House, nameless_call, open_call, stopped, unwitnessed
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
@@ -91,10 +91,10 @@ class Gateway:
         ledger, now_ns = self._ports.ledger, self._now_ns()
         made = signing.make(clock.random_bytes(signing.PRIVATE_BYTES), now_ns)
         signer = signing.SigningKey(await ledger.find_or_add_signing_key(made))
+        keys = ledger.public_keys()
+        _check_end(ledger, keys)  # before anything can be added to it, and signed with it
         ledger.use_signer(signer)
         secret = await ledger.find_or_add_secret("idempotency", clock.random_bytes(32))
-        keys = ledger.public_keys()
-        _check_end(ledger, keys)
         owner = self._new_id()
         ledger.hold_owner(owner)
         self._desk = Desk(
@@ -289,6 +289,7 @@ class Gateway:
                 request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
             )
             opening = stopped(opening, desk.ports.ledger.stop_of(opening.call))
+            opening = unwitnessed(opening, desk.ports.unanchored())
         except Refused as refused:
             refusal = request.refusal or refused.refusal()
         except StoreUnavailable as error:  # whether a stop stands cannot be read: then it does

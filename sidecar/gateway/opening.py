@@ -124,6 +124,14 @@ def stopped(opening: Opening, code: str | None) -> Opening:
     return structs.replace(opening, received=received)
 
 
+def unwitnessed(opening: Opening, unanchored: bool) -> Opening:
+    """The opening of a call with effects while the chain is not kept elsewhere as it must be."""
+    if not unanchored or opening.call.class_ == "read" or opening.received.refusal is not None:
+        return opening
+    received = structs.replace(opening.received, refusal=outcome.not_anchored())
+    return structs.replace(opening, received=received)
+
+
 def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedCall:
     """A request that is no action, for its receipt: no tool, no hash, taken for irreversible."""
     return OpenedCall(

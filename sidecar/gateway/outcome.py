@@ -60,6 +60,17 @@ def stopped(code: str) -> Refusal:
     )
 
 
+def not_anchored() -> Refusal:
+    """503: the audit chain has not been kept elsewhere for longer than allowed."""
+    return Refusal(
+        status=503,
+        code="audit_not_anchored",
+        detail="the audit chain has not reached its anchor for too long, so the call was not made",
+        next_action="retry",
+        retry_after=60,
+    )
+
+
 def over_budget(over: Over) -> Refusal:
     """429: a budget has no room now; 403 where it never has, for this amount."""
     said = f"the call takes {over.amount} {over.unit} of {over.budget!r}, whose limit is "

@@ -4,9 +4,11 @@
 1. A claim is found by its scope (project, principal, tool, key) and by nothing else; a call without
    a key has a claim of its own.
 2. ``fence`` grows with every take-over; who holds an older fence can change nothing.
-3. An audit entry's hash covers the hash before it and every field of the entry; a signed head
+3. What the store keeps of a key's change goes into the chain before the next entry does: no
+   entry can be of a key whose making the chain does not know.
+4. An audit entry's hash covers the hash before it and every field of the entry; a signed head
    covers the last, so that an edited, missing, moved or cut-off entry shows.
-4. Times inside signed or hashed documents are decimal text: they exceed what RFC 8785 can say.
+5. Times inside signed or hashed documents are decimal text: they exceed what RFC 8785 can say.
 """
 
 import hashlib
@@ -308,6 +310,26 @@ class AuditHead(Struct, frozen=True, kw_only=True):
     def document(self) -> bytes:
         """The bytes that are signed."""
         return head_document(self.seq, self.hash, self.signed_at_ns)
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The end of the chain at one moment, signed, to be kept elsewhere: what was before it can
+    then neither be rewritten nor cut off."""
+
+    seq: int
+    hash: str
+    at_ns: int
+    kid: str
+    signature: bytes
+
+    def document(self) -> bytes:
+        """The bytes that are signed."""
+        return checkpoint_document(self.seq, self.hash, self.at_ns)
+
+
+def checkpoint_document(seq: int, hash_: str, at_ns: int) -> bytes:
+    """What a checkpoint's signature covers."""
+    return f'agwc/1\n{{"at_ns":"{at_ns}","hash":"{hash_}","seq":{seq}}}'.encode()
 
 
 def entry_hash(prev: str, *, seq: int, at_ns: int, project: str, kind: str, body: str) -> str:

@@ -23,6 +23,7 @@ from sidecar.store.ledger import (
     CallOutcome,
     CallQuery,
     CallRow,
+    Checkpoint,
     Claim,
     Fact,
     Fence,
@@ -468,6 +469,30 @@ class AuditTrail(Protocol):
         """Every signing key's public half, by key id."""
         ...
 
+    def checkpoints_after(self, seq: int, limit: int) -> list[Checkpoint]:
+        """Signed checkpoints of places that follow ``seq``, in order."""
+        ...
+
+
+class CheckpointBook(AuditTrail, Protocol):
+    """Checkpoints of the chain, and how far they are kept elsewhere."""
+
+    def leads(self, role: str) -> bool:
+        """Whether this process does a work of which one is enough, among all on this ledger."""
+        ...
+
+    async def checkpoint(self, now_ns: int) -> Checkpoint | None:
+        """Sign the end of the chain; None if it has not moved since the last time."""
+        ...
+
+    def anchored(self, name: str) -> int:
+        """The place up to which an anchor has the checkpoints."""
+        ...
+
+    async def set_anchored(self, name: str, seq: int) -> None:
+        """An anchor has all checkpoints up to this place."""
+        ...
+
 
 class Calls(Protocol):
     """Calls and receipts, to be read."""
@@ -508,7 +533,7 @@ class GatewayLedger(
     ApprovalEvents,
     StopBook,
     SigningKeys,
-    AuditTrail,
+    CheckpointBook,
     Calls,
     Facts,
     DurableBook,

@@ -19,6 +19,7 @@ from sidecar.store.ledger import (
     AuditHead,
     CallQuery,
     CallRow,
+    Checkpoint,
     Claim,
     Fact,
     OpenedCall,
@@ -56,6 +57,11 @@ def told_state(name: str) -> str:
     return f"told {name}"
 
 
+def anchor_state(name: str) -> str:
+    """The state of the gateway that says how far an anchor is."""
+    return f"anchor {name}"
+
+
 class Statements(Struct, frozen=True, kw_only=True):
     """What a backend can be asked; ``keepable`` says whether all of some texts can be kept."""
 
@@ -78,6 +84,7 @@ class Statements(Struct, frozen=True, kw_only=True):
     audit_end: Statement[tuple[int, str, AuditHead | None]]
     audit_head: Statement[AuditHead | None]
     public_keys: Statement[dict[str, bytes]]
+    checkpoints: Statement[list[Checkpoint]]
 
 
 class LedgerReader:
@@ -193,6 +200,15 @@ class LedgerReader:
     def public_keys(self) -> dict[str, bytes]:
         """Every signing key's public half, by key id."""
         return self._told(self.statements.public_keys)
+
+    def checkpoints_after(self, seq: int, limit: int) -> list[Checkpoint]:
+        """Signed checkpoints of places that follow ``seq``, in order."""
+        return self._told(self.statements.checkpoints, seq, limit)
+
+    def anchored(self, name: str) -> int:
+        """The place up to which an anchor has the checkpoints, 0 where it has none."""
+        found = self._told(self.statements.get_state, anchor_state(name))
+        return 0 if found is None else int(found)
 
     def _told(self, statement: Statement[T], *values: object) -> T:
         """A statement's answer. Raises StoreUnavailable."""

@@ -13,15 +13,28 @@ from typing import Any
 
 import msgspec
 
+from sidecar.canonical import canonical
 from sidecar.errors import StoreUnavailable
-from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
+from sidecar.store.ledger import (
+    GENESIS,
+    AuditEntry,
+    AuditHead,
+    Checkpoint,
+    Signer,
+    checkpoint_document,
+    entry_hash,
+    head_document,
+)
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.reading import APPROVAL_KINDS
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
 INSERT = f"INSERT INTO audit ({_ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7)"  # noqa: S608
-LOCK = "SELECT seq, hash FROM audit_head WHERE id = 1 FOR UPDATE"
+LOCK = (
+    "SELECT seq, hash, EXISTS (SELECT FROM key_change) AS keys"
+    " FROM audit_head WHERE id = 1 FOR UPDATE"
+)
 
 
 class Turn:
@@ -53,6 +66,35 @@ class Turn:
         entry = self.entry(at_ns=at_ns, project=project, kind=kind, body=body)
         await self.connection.execute(INSERT, *values(entry))
 
+    async def checkpoint(self, now_ns: int) -> Checkpoint | None:
+        """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet")
+        seq, hash_ = self.place
+        signature = self._signer.sign(checkpoint_document(seq, hash_, now_ns))
+        made = Checkpoint(
+            seq=seq, hash=hash_, at_ns=now_ns, kid=self._signer.kid, signature=signature
+        )
+        done = await self.connection.execute(
+            "INSERT INTO audit_checkpoint (seq, hash, at_ns, kid, signature)"
+            " SELECT $1::bigint, $2, $3::bigint, $4, $5::bytea WHERE $1::bigint > 0"
+            " ON CONFLICT DO NOTHING",
+            *msgspec.structs.astuple(made),
+        )
+        return None if done.endswith(" 0") else made
+
+    async def note_keys(self, at_ns: int) -> None:
+        """Put what was done to keys into the chain, before anything else of this turn."""
+        rows = await self.connection.fetch(
+            "SELECT change_id, what, project, key_id, kind FROM key_change"
+            " ORDER BY change_id FOR UPDATE SKIP LOCKED"
+        )
+        for row in rows:
+            body = canonical({"key_id": row["key_id"], "kind": row["kind"]}).decode()
+            await self.append(at_ns=at_ns, project=row["project"], kind=row["what"], body=body)
+        changes = [row["change_id"] for row in rows]
+        await self.connection.execute("DELETE FROM key_change WHERE change_id = ANY($1)", changes)
+
     async def sign_head(self) -> None:
         """Sign the end of the chain if it moved in this transaction."""
         if self.place == self._opened:
@@ -72,11 +114,24 @@ def values(entry: AuditEntry) -> tuple[object, ...]:
     return msgspec.structs.astuple(entry)
 
 
-async def take_turn(connection: Connection, signer: Signer | None) -> Turn:
+async def take_turn(connection: Connection, signer: Signer | None, now_ns: int) -> Turn:
     """Wait for the turn; the transaction's end gives it on."""
     row = await connection.fetchrow(LOCK)
     assert row is not None, "the head's row is made with its table"
-    return Turn(connection, row["seq"], row["hash"], signer)
+    turn = Turn(connection, row["seq"], row["hash"], signer)
+    if row["keys"] and signer is not None:
+        await turn.note_keys(now_ns)
+    return turn
+
+
+async def read_checkpoints(connection: Connection, after: int, limit: int) -> list[Checkpoint]:
+    """Checkpoints of places that follow ``after``, in order."""
+    rows = await connection.fetch(
+        "SELECT seq, hash, at_ns, kid, signature FROM audit_checkpoint WHERE seq > $1"
+        " ORDER BY seq LIMIT $2",
+        *(after, limit),
+    )
+    return [Checkpoint(**dict(row)) for row in rows]
 
 
 async def read_entries(connection: Connection, after: int, limit: int) -> list[AuditEntry]:

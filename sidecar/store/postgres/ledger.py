@@ -25,6 +25,7 @@ from sidecar.store.ledger import (
     ApprovalUse,
     Ballot,
     CallOutcome,
+    Checkpoint,
     Claim,
     Fence,
     Intent,
@@ -52,7 +53,7 @@ from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
 from sidecar.store.postgres.presence import HOLD_SECONDS, Presence
 from sidecar.store.postgres.text import storable
 from sidecar.store.postgres.writer import Writer
-from sidecar.store.reading import GatewayReads, GatewayStatements, told_state
+from sidecar.store.reading import GatewayReads, GatewayStatements, anchor_state, told_state
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     ApprovalRow,
@@ -225,6 +226,15 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
     async def dispose_durable(self, disposal: Disposal) -> bool:
         """A person's word on a dead letter; False when it is none."""
         return await self._writer.run(lambda turn: transactions.dispose(turn, disposal))
+
+    async def checkpoint(self, now_ns: int) -> Checkpoint | None:
+        """Sign the end of the chain, to be kept elsewhere; None if it has not moved."""
+        return await self._writer.run(lambda turn: turn.checkpoint(now_ns))
+
+    async def set_anchored(self, name: str, seq: int) -> None:
+        """An anchor has all checkpoints up to this place."""
+        state = anchor_state(name)
+        await self._writer.run(lambda turn: vault.set_state(turn, state, str(seq).encode()))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from sidecar import clock
 from sidecar.store.ledger import Signer
 from sidecar.store.postgres.chain import Turn, take_turn
 from sidecar.store.postgres.connection import WRITE_SECONDS, Connection, Database, in_transaction
@@ -99,7 +100,7 @@ class Writer:
                 pending.future.set_result(pending.result)
 
     async def _run(self, group: list[_Pending], connection: Connection) -> None:
-        turn = await take_turn(connection, self.signer)
+        turn = await take_turn(connection, self.signer, clock.now_ns())
         for pending in group:
             try:
                 pending.result = await pending.job(turn)
@@ -116,7 +117,7 @@ class Writer:
         await turn.sign_head()
 
     async def _run_apart(self, group: list[_Pending], connection: Connection) -> None:
-        turn = await take_turn(connection, self.signer)
+        turn = await take_turn(connection, self.signer, clock.now_ns())
         for pending in group:
             pending.result = pending.error = None
             await self._run_one(turn, pending)

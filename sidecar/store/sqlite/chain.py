@@ -10,8 +10,18 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from sidecar.canonical import canonical
 from sidecar.errors import StoreUnavailable
-from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, Signer, entry_hash, head_document
+from sidecar.store.ledger import (
+    GENESIS,
+    AuditEntry,
+    AuditHead,
+    Checkpoint,
+    Signer,
+    checkpoint_document,
+    entry_hash,
+    head_document,
+)
 from sidecar.store.reading import APPROVAL_KINDS
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
@@ -25,6 +35,7 @@ class Chain:
         self._path = path
         self._signer: Signer | None = None
         self._last: AuditEntry | None = None
+        self._noted = False
 
     def use_signer(self, signer: Signer) -> None:
         """Sign heads with this key from now on."""
@@ -36,6 +47,43 @@ class Chain:
         """The new entry's place. ``body`` is the RFC 8785 text of an object."""
         if self._signer is None:
             raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
+        self._note_keys(connection, at_ns)
+        return self._add(connection, at_ns=at_ns, project=project, kind=kind, body=body)
+
+    def checkpoint(self, connection: sqlite3.Connection, now_ns: int) -> Checkpoint | None:
+        """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
+        self._note_keys(connection, now_ns)
+        seq, hash_ = last(connection)
+        signature = self._signer.sign(checkpoint_document(seq, hash_, now_ns))
+        made = Checkpoint(
+            seq=seq, hash=hash_, at_ns=now_ns, kid=self._signer.kid, signature=signature
+        )
+        cursor = connection.execute(
+            "INSERT INTO audit_checkpoint (seq, hash, at_ns, kid, signature)"
+            " SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 0 ON CONFLICT DO NOTHING",
+            (made.seq, made.hash, made.at_ns, made.kid, made.signature),
+        )
+        return made if cursor.rowcount > 0 else None
+
+    def _note_keys(self, connection: sqlite3.Connection, at_ns: int) -> None:
+        """Put what was done to keys into the chain, once a commit, before anything else."""
+        if self._noted:
+            return
+        self._noted = True
+        rows = connection.execute(
+            "SELECT change_id, what, project, key_id, kind FROM key_change ORDER BY change_id"
+        ).fetchall()
+        for _, what, project, key_id, kind in rows:
+            body = canonical({"key_id": key_id, "kind": kind}).decode()
+            self._add(connection, at_ns=at_ns, project=project, kind=what, body=body)
+        if rows:
+            connection.execute("DELETE FROM key_change WHERE change_id <= ?", (rows[-1][0],))
+
+    def _add(
+        self, connection: sqlite3.Connection, *, at_ns: int, project: str, kind: str, body: str
+    ) -> int:
         last_seq, prev = last(connection)
         seq = last_seq + 1
         hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
@@ -50,6 +98,7 @@ class Chain:
 
     def sign_head(self, connection: sqlite3.Connection) -> None:
         """Sign the end of the chain if it moved in this transaction."""
+        self._noted = False
         if self._last is None or self._signer is None:
             return
         at_ns, self._last = self._last.at_ns, None
@@ -60,6 +109,17 @@ class Chain:
             " VALUES (1, ?, ?, ?, ?, ?)",
             (seq, hash_, at_ns, self._signer.kid, signature),
         )
+
+
+def read_checkpoints(connection: sqlite3.Connection, after: int, limit: int) -> list[Checkpoint]:
+    """Checkpoints of places that follow ``after``, in order."""
+    rows = connection.execute(
+        "SELECT seq, hash, at_ns, kid, signature FROM audit_checkpoint WHERE seq > ?"
+        " ORDER BY seq LIMIT ?",
+        (after, limit),
+    )
+    names = Checkpoint.__struct_fields__
+    return [Checkpoint(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def last(connection: sqlite3.Connection) -> tuple[int, str]:

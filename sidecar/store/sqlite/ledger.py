@@ -22,6 +22,7 @@ from sidecar.store.ledger import (
     ApprovalUse,
     Ballot,
     CallOutcome,
+    Checkpoint,
     Claim,
     Fence,
     Intent,
@@ -32,7 +33,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.news.process import News, Watch
 from sidecar.store.owners.files import Owners
-from sidecar.store.reading import GatewayReads, GatewayStatements, told_state
+from sidecar.store.reading import GatewayReads, GatewayStatements, anchor_state, told_state
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
     open_approval,
@@ -188,6 +189,15 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
     async def dispose_durable(self, disposal: Disposal) -> bool:
         """A person's word on a dead letter; False when it is none."""
         return await self._writer.run(lambda c: self._jobs.dispose(c, disposal))
+
+    async def checkpoint(self, now_ns: int) -> Checkpoint | None:
+        """Sign the end of the chain, to be kept elsewhere; None if it has not moved."""
+        return await self._writer.run(lambda c: self._chain.checkpoint(c, now_ns))
+
+    async def set_anchored(self, name: str, seq: int) -> None:
+        """An anchor has all checkpoints up to this place."""
+        state = anchor_state(name)
+        await self._writer.run(lambda c: vault.set_state(c, state, str(seq).encode()))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

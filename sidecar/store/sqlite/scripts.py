@@ -10,6 +10,7 @@ LEDGER = (
     *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
     "webhooks",
     "durable",
+    "audit",
 )
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")

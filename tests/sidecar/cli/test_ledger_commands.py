@@ -63,9 +63,9 @@ def tamper(store, *statements):
     ("statements", "index"),
     [
         ((), None),
-        (("UPDATE audit SET body = replace(body, '201', '202') WHERE seq = 4",), 4),
-        (("UPDATE audit SET at_ns = at_ns + 1 WHERE seq = 2",), 2),
-        (("DELETE FROM audit WHERE seq = 3",), 3),
+        (("UPDATE audit SET body = replace(body, '201', '202') WHERE seq = 6",), 6),
+        (("UPDATE audit SET at_ns = at_ns + 1 WHERE seq = 4",), 4),
+        (("DELETE FROM audit WHERE seq = 5",), 5),
         (
             (
                 "UPDATE audit SET seq = -2 WHERE seq = 2",
@@ -74,12 +74,12 @@ def tamper(store, *statements):
             ),
             2,
         ),
-        (("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",), 6),
+        (("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",), 8),
         (("DELETE FROM audit",), 1),
         (("DELETE FROM audit_head",), 1),
         (("UPDATE audit SET seq = 0 WHERE seq = 1",), 1),
-        (("UPDATE audit_head SET signature = zeroblob(64)",), 6),
-        (("DELETE FROM signing_key",), 2),
+        (("UPDATE audit_head SET signature = zeroblob(64)",), 8),
+        (("DELETE FROM signing_key",), 4),
     ],
 )
 def test_verify_names_the_first_bad_entry_and_exits_1(store, statements, index):
@@ -89,7 +89,7 @@ def test_verify_names_the_first_bad_entry_and_exits_1(store, statements, index):
     assert (code, found["good"]) == ((0, True) if index is None else (1, False))
     assert found["first_bad_index"] == index
     code, text = sidecar(store, "audit", "verify")
-    assert text.startswith("good: 6 entries" if index is None else f"BAD at entry {index}:")
+    assert text.startswith("good: 8 entries" if index is None else f"BAD at entry {index}:")
 
 
 def test_a_pinned_key_replaces_the_stores(store, tmp_path):
@@ -114,12 +114,12 @@ def test_verify_without_a_store_is_no_verdict(tmp_path):
 def test_export_prints_every_entry_and_the_head(store):
     code, out = sidecar(store, "audit", "export")
     lines = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and [line.get("seq") for line in lines] == [1, 2, 3, 4, 5, 6, None]
-    assert lines[-1]["head"] == 6
+    assert code == 0 and [line.get("seq") for line in lines] == [*range(1, 9), None]
+    assert lines[-1]["head"] == 8
     kinds = [line["kind"] for line in lines[:-1]]
     assert kinds == [
-        *("policy_activated", "executed", "authorised", "executed"),
-        *("approval_requested", "refused"),
+        *("signing_key_created", "policy_activated", "key_created"),
+        *("executed", "authorised", "executed", "approval_requested", "refused"),
     ]
 
 
