@@ -10,7 +10,7 @@ from sidecar.errors import Problem, SidecarError
 from sidecar.gateway.config import Upstream
 from sidecar.gateway.registry import Registry, compiled_tools
 from sidecar.gateway.rpc.pins import pinned
-from sidecar.probe.plan import LoadedProbe
+from sidecar.probe.plan import LoadedProbe, faults
 from sidecar.probe.plan import load as load_probes
 
 
@@ -66,12 +66,8 @@ def costly_problems(loaded: Loaded) -> list[Problem]:
         found += made.problems
         found += compiled_tools(made.tools, {**schemas, **made.schemas})[1]
     for index, probe in enumerate(loaded.config.probes):
-        try:
-            load_probes((probe,))
-        except Problem as problem:
-            found.append(
-                Problem(problem.path.replace("probes.0", f"probes.{index}", 1), problem.text)
-            )
+        if not probe.problems():  # the others were told already
+            found += faults(f"probes.{index}", probe)
     return found
 
 

@@ -5,6 +5,8 @@
 2. Values put into the recipe are encoded for their place and refused where they could change it.
 3. True is done, false is not done; anything else (no answer, an error status, a condition without a
    value) is neither, and a person decides.
+4. A recipe that does not ask about the one call is refused at load: "not done" would be said of
+   any, and the call be sent again.
 """
 
 import json
@@ -42,6 +44,27 @@ class Question(Struct, frozen=True, kw_only=True):
 
     path: str
     query_raw: str
+
+
+def wrong_recipe(get: str, done: str) -> str | None:
+    """Why a recipe asks about no one call; None where it does.
+
+    A brace that is part of no ``{name}`` would be sent as it stands.
+    """
+    names = _PLACE.findall(get)
+    if re.search(r"[{}]", _PLACE.sub("", get)):
+        return "has a brace that is part of no {idempotency_key} and no {arguments.NAME}"
+    strange = [n for n in names if n != "idempotency_key" and not n.startswith("arguments.")]
+    if strange:
+        return f"knows no {{{strange[0]}}}; write {{idempotency_key}} or {{arguments.NAME}}"
+    if not names and not re.search(r"\bidempotency_key\b", done):
+        return "asks about no call: write {idempotency_key} or {arguments.NAME}"
+    try:
+        sample = {name.removeprefix("arguments."): "x" for name in names}
+        question(get, idempotency_key="x", arguments=sample)
+    except Unanswerable as error:
+        return str(error)
+    return None
 
 
 def question(template: str, *, idempotency_key: str, arguments: dict[str, Any]) -> Question:

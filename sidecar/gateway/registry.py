@@ -24,6 +24,7 @@ from sidecar.errors import Problem, SidecarError
 from sidecar.expression.cel import Expression, ExpressionInvalid, compile_expression
 from sidecar.gateway.config import Cost, Durable, Tool, Upstream
 from sidecar.gateway.problem import Refused
+from sidecar.gateway.reconcile import wrong_recipe
 from sidecar.gateway.target import segments
 
 _PARAMETER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}\Z")
@@ -189,6 +190,8 @@ def _compile(
         problems.append(
             Problem(f"{where}.arguments.schema", f"{tool.arguments.schema!r} is missing")
         )
+    if tool.reconcile and (why := wrong_recipe(tool.reconcile.get, tool.reconcile.done)):
+        problems.append(Problem(f"{where}.reconcile.get", why))
     return RegisteredTool(
         config=tool,
         template=_template(tool, where, problems),

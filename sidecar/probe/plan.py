@@ -12,7 +12,7 @@ Rules
    than ``fresh`` after it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -135,13 +135,20 @@ def load(probes: Sequence[Probe]) -> tuple[LoadedProbe, ...]:
     return tuple(_loaded(f"probes.{index}", probe) for index, probe in enumerate(probes))
 
 
+def faults(where: str, probe: Probe) -> Iterator[Problem]:
+    """Everything that does not compile, each at its place; the values themselves are in order."""
+    for compiled in (_place, _when, _expect):
+        try:
+            compiled(where, probe)
+        except Problem as problem:
+            yield problem
+
+
 def _loaded(where: str, probe: Probe) -> LoadedProbe:
     for problem in probe.problems():
         raise Problem(f"{where}.{problem.path}", problem.text)
     template, target = _place(where, probe)
-    answer = "rows" if probe.sql is not None else "response"
-    when = _expression(f"{where}.when", probe.when, _WHEN_SEES)
-    expect = _expression(f"{where}.expect", probe.expect, _EXPECT_SEES | {answer})
+    when, expect = _when(where, probe), _expect(where, probe)
     return LoadedProbe(
         name=probe.name,
         when=when,
@@ -158,6 +165,15 @@ def _loaded(where: str, probe: Probe) -> LoadedProbe:
         stable_ns=probe.stable_ns,
         fresh_ns=probe.fresh_ns,
     )
+
+
+def _when(where: str, probe: Probe) -> Expression:
+    return _expression(f"{where}.when", probe.when, _WHEN_SEES)
+
+
+def _expect(where: str, probe: Probe) -> Expression:
+    answer = "rows" if probe.sql is not None else "response"
+    return _expression(f"{where}.expect", probe.expect, _EXPECT_SEES | {answer})
 
 
 def _place(where: str, probe: Probe) -> tuple[Template | None, Target | None]:

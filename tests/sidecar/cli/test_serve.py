@@ -202,11 +202,15 @@ def test_everything_wrong_with_a_configuration_is_told_at_once_with_its_line(tmp
         f"    - {{name: a, {tool}, arguments: {{schema: missing.json}}}}\n"
         f"    - {{name: b, {tool.replace('/x', '/y')}, cost: {{amount: 'arguments.('}}}}\n"
         "probes:\n"
-        "  - {name: p, when: 'step.(', http: {upstream: shop, get: /x}, expect: 'true'}\n",
+        "  - {name: p, when: 'step.(', http: {upstream: shop, get: '/{x'}, expect: '('}\n",
         "--dev",
     )
-    assert "4 problems" in text
-    for line, part in ((1, "idle"), (5, "missing.json"), (6, "cost"), (8, "probes.0.when")):
+    assert "6 problems" in text
+    places = [(1, "idle"), (5, "missing.json"), (6, "cost")]
+    for line, part in (
+        *places,
+        *((8, f"probes.0.{key}") for key in ("when", "http.get", "expect")),
+    ):
         assert any(f"sidecar.yaml:{line}:" in each and part in each for each in text.splitlines())
 
 
