@@ -96,7 +96,11 @@ class Vote(Struct, frozen=True, kw_only=True):
 
 
 class Approval(Struct, frozen=True, kw_only=True):
-    """A request for approval of one exact action under one idempotency key."""
+    """A request for approval of one exact action under one idempotency key.
+
+    ``fields``: a keyed digest of each field of the action, as ``name:digest``: they tell which of
+    them is another, and nothing of what it is.
+    """
 
     approval_id: str
     project: str
@@ -118,6 +122,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     requester_name: str = ""
     roles: tuple[str, ...] = ()
     shown_digest: str = ""
+    requester_owner: str = ""
+    fields: tuple[str, ...] = ()
 
 
 class Spend(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,8 @@ class Grant(Struct, frozen=True, kw_only=True):
 class Principal(Struct, frozen=True, kw_only=True):
     """An authenticated caller; ``id`` is stable and public, the secret is nowhere.
 
-    ``role`` is None where the kind alone says it. ``tools``: the only ones it may call, all where
+    ``role`` is None where the kind alone says it. ``owner``: who answers for an agent, by name, and
+    never approves its calls. ``tools``: the only ones it may call, all where
     empty. ``grants``: the projects it may choose to act in, where there are more than ``project``.
     """
 
@@ -40,6 +41,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     episode: str | None = None
     role: Role | None = None
     tools: tuple[str, ...] = ()
+    owner: str = ""
     grants: tuple[Grant, ...] = ()
 
 
@@ -63,3 +65,4 @@ class StoredKey(Struct, frozen=True, kw_only=True):
     expires_at_ns: int | None = None
     previous_sha256: str | None = None
     previous_until_ns: int | None = None
+    owner: str = ""

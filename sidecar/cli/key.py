@@ -43,6 +43,7 @@ def command() -> None:
 @click.option("--project", help="The tenant everything done with it belongs to.")
 @click.option("--organisation", help="Instead of --project: all projects of an organisation.")
 @click.option("--name", default="", help="Whose it is; keys of one name are one person's.")
+@click.option("--owner", default="", help="An agent's: who answers for it, and never approves it.")
 @click.option("--tool", "tools", multiple=True, help="The only tool an agent may call; repeatable.")
 @click.option("--expires", "lifetime_ns", type=Duration(), help="How long it lives, e.g. 90d.")
 @common()
@@ -237,6 +238,7 @@ def _shown(row: StoredKey) -> dict[str, object]:
         "project": row.project,
         "organisation": row.organisation,
         "name": row.name,
+        "owner": row.owner,
         "tools": row.tools,
         "created_at_ns": row.created_at_ns,
         "expires_at_ns": row.expires_at_ns,

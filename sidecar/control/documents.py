@@ -232,6 +232,7 @@ class KeyDocument(Struct, frozen=True, kw_only=True):
     expires_at_ns: int | None
     revoked_at_ns: int | None
     previous_until_ns: int | None
+    owner: str
 
 
 class KeyPage(Struct, frozen=True, kw_only=True):

@@ -114,13 +114,18 @@ def prepare(
 
 def action_hash(action: Action) -> str:
     """``sha256:<hex>`` of the action, domain ``agwa/1``: what makes two requests the same."""
+    return digest({"v": 1, **counted(action)}, domain="agwa/1")
+
+
+def counted(action: Action) -> dict[str, Any]:
+    """What of an action counts, by field: its meaning, without what is spelling."""
     spelling = {"accept-language"}
     if action.body_jcs_digest is not None:
         spelling.add("content-type")
         action = msgspec.structs.replace(action, body_digest=None)
     said = tuple(pair for pair in action.headers if pair[0] not in spelling)
-    action = msgspec.structs.replace(action, headers=said)
-    return digest({"v": 1, **msgspec.to_builtins(action)}, domain="agwa/1")
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(action, headers=said))
+    return found
 
 
 def _read(request: ToolRequest, registry: Registry, body_bytes_max: int) -> _Parts:

@@ -12,6 +12,7 @@
    once policy or tool is another, it is invalidated whatever votes it has.
 """
 
+import hmac
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,7 +25,8 @@ from msgspec import Struct
 from processors.model.call import Action, Approval, ApprovalTerms, Decision
 from processors.model.principal import Principal
 from processors.value import duration_ns
-from sidecar.canonical import sha256
+from sidecar.canonical import canonical, sha256
+from sidecar.gateway.action import counted
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.gateway.request import ToolReply
@@ -35,6 +37,7 @@ from sidecar.store.standing import person
 
 POLL_AFTER_MS = 1000
 REASON_CHARS_MAX = 1000
+_FIELD_DIGITS = 12
 
 
 def shown_digest(text: str) -> str:
@@ -52,9 +55,12 @@ def request(
     requester_name: str,
     now_ns: int,
     body: Any = None,
+    requester_owner: str = "",
+    secret: bytes | None = None,
 ) -> Approval:
     """A new request for a call with a key. The stricter of policy's terms and configuration
-    holds. Raises Unshowable where no person could judge it."""
+    holds. ``secret`` keys the digests of the action's fields; there are none without. Raises
+    Unshowable where no person could judge it."""
     assert call.key_hash is not None, "an approval is bound to a key"
     terms = decision.approval or ApprovalTerms()
     text = summary(action, body)
@@ -78,7 +84,27 @@ def request(
         approvers_min=max(rules.approvers, terms.min),
         decision_id=decision.decision_id,
         trace_id=call.trace_id,
+        requester_owner=requester_owner,
+        fields=() if secret is None else field_digests(action, secret, approval_id),
     )
+
+
+def field_digests(action: Action, secret: bytes, approval_id: str) -> tuple[str, ...]:
+    """``name:digest`` of each field of an action that counts, keyed, and of this request only."""
+
+    def marked(name: str, value: Any) -> str:
+        said = f"{approval_id}\n{name}\n".encode() + canonical(value)
+        return f"{name}:{hmac.digest(secret, said, 'sha256').hex()[:_FIELD_DIGITS]}"
+
+    return tuple(marked(name, value) for name, value in counted(action).items())
+
+
+def changed_fields(
+    fields: tuple[str, ...], action: Action, secret: bytes, approval_id: str
+) -> tuple[str, ...]:
+    """Names of the fields in which an action is another than the one of a request."""
+    differing = set(fields) ^ set(field_digests(action, secret, approval_id))
+    return tuple(sorted({each.partition(":")[0] for each in differing}))
 
 
 class Ground(Struct, frozen=True, kw_only=True):
@@ -115,7 +141,8 @@ def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> 
         return "approver_not_eligible"
     if "requester" in rules.distinct_from and voter.id == approval.requester:
         return "self_approval"
-    if "owner" in rules.distinct_from and _same_person(voter.name, approval.requester_name):
+    owners = (approval.requester_name, approval.requester_owner)
+    if "owner" in rules.distinct_from and any(_same_person(voter.name, each) for each in owners):
         return "self_approval"
     if approval.approvers_min > 1 and not person(voter.name):
         return "approver_not_eligible"

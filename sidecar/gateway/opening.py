@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from processors.model.principal import Principal
 from sidecar.gateway import outcome, token
 from sidecar.gateway.action import Prepared, ToolRequest
+from sidecar.gateway.approval import changed_fields
 from sidecar.gateway.config import Mode
 from sidecar.gateway.events import CallReceived
 from sidecar.gateway.fingerprint import fingerprint
@@ -151,7 +152,7 @@ def _received(
 ) -> CallReceived:
     tool = prepared.tool
     config, wishes = tool.config, preferences(request.headers)
-    proven, fault = _token(request, tool, call, house)
+    proven, fault = _token(request, prepared, call, house)
     return CallReceived(
         class_=config.class_,
         fingerprint=fingerprint(prepared),
@@ -203,7 +204,7 @@ def _key_hash(
 
 
 def _token(
-    request: ToolRequest, tool: RegisteredTool, call: OpenedCall, house: House
+    request: ToolRequest, prepared: Prepared, call: OpenedCall, house: House
 ) -> tuple[str | None, Refusal | None]:
     """The approval a presented token proves for this call, or why it proves none."""
     text = single(request.headers, APPROVAL_TOKEN)
@@ -222,10 +223,22 @@ def _token(
         )
     bound = (call.principal, call.action_hash, call.key_hash)
     if (claims.sub, claims.act, claims.idk) != bound:
-        return None, outcome.not_spendable("approval_mismatch")
-    if claims.tool != tool.tool_digest:
+        return None, outcome.mismatched(_differing(claims, prepared, call, house))
+    if claims.tool != prepared.tool.tool_digest:
         return None, outcome.not_spendable("approval_tool_changed")
     return claims.jti, None
+
+
+def _differing(
+    claims: token.Claims, prepared: Prepared, call: OpenedCall, house: House
+) -> tuple[str, ...]:
+    """What of a call is another than what its token is for, by name."""
+    if claims.sub != call.principal:
+        return ("agent",)  # who it is for is told what of it differs, and nobody else
+    named = () if claims.idk == call.key_hash else ("idempotency_key",)
+    if claims.act == call.action_hash:
+        return named
+    return (*named, *changed_fields(claims.fld, prepared.action, house.secret, claims.jti))
 
 
 def _observes(tool: RegisteredTool, house: House) -> bool:

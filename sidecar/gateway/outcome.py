@@ -7,6 +7,8 @@
    intermediary's: the agent is told ``outcome_unknown``, not that it may try again.
 """
 
+from msgspec import structs
+
 from processors.model.call import EffectKnown, Reason
 from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.store.budget import Over
@@ -195,6 +197,13 @@ _NEXT: dict[str, NextAction] = {
     "key_revoked": "none",
 }
 _REST_SECONDS = 60
+
+
+def mismatched(fields: tuple[str, ...]) -> Refusal:
+    """403: the approval is for another call; ``fields`` names what of this one differs."""
+    refusal = not_spendable("approval_mismatch")
+    told = f"; what differs: {', '.join(fields)}" if fields else ""
+    return structs.replace(refusal, detail=refusal.detail + told)
 
 
 def not_spendable(code: str) -> Refusal:

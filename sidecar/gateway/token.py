@@ -43,7 +43,8 @@ class Approver(Struct, frozen=True, kw_only=True):
 
 class Claims(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a token says: ``act`` action hash, ``idk`` key hash, ``pol`` policy revision, ``tool``
-    tool digest, ``jti`` the approval's id; times are whole seconds."""
+    tool digest, ``jti`` the approval's id, ``fld`` keyed digests of the action's fields; times are
+    whole seconds."""
 
     iss: str
     aud: str
@@ -58,6 +59,7 @@ class Claims(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tool: str
     apr: tuple[Approver, ...]
     max_uses: int
+    fld: tuple[str, ...] = ()
 
 
 def mint(approval: Approval, signer: Signer, *, gateway_id: str, now_ns: int) -> str:
@@ -80,6 +82,7 @@ def mint(approval: Approval, signer: Signer, *, gateway_id: str, now_ns: int) ->
             if vote.decision == "approve"
         ),
         max_uses=1,
+        fld=approval.fields,
     )
     header = {"alg": "EdDSA", "typ": TYPE, "kid": signer.kid}
     signed = f"{_encode(json.dumps(header).encode())}.{_encode(msgspec.json.encode(claims))}"

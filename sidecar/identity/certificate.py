@@ -43,4 +43,5 @@ def _principal(grant: CertificateGrant) -> Principal:
         name=grant.name or grant.san,
         role=grant.role,
         tools=grant.tools,
+        owner=grant.owner,
     )

@@ -51,7 +51,8 @@ class CertificateGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Who a verified client certificate stands for, by one of its alternative names.
 
     ``san``: a URI (``spiffe://…``) or a DNS name, exactly. ``tools``: the only ones an agent may
-    call. ``name``: the person or agent; who has the same one is the same.
+    call. ``name``: the person or agent; who has the same one is the same. ``owner``: who answers
+    for an agent, by name, and never approves its calls.
     """
 
     san: str
@@ -60,6 +61,7 @@ class CertificateGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     role: Role | None = None
     name: str = ""
     tools: tuple[str, ...] = ()
+    owner: str = ""
 
 
 class ClaimGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

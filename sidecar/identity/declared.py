@@ -19,7 +19,8 @@ from sidecar.identity.keys import KeyStore, row_of_text
 
 class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key in a file, made by ``sidecar key generate``. ``name``: whose it is; keys of one name
-    are one person's. ``tools``: the only ones an agent may call, all where empty."""
+    are one person's. ``tools``: the only ones an agent may call, all where empty. ``owner``: who
+    answers for an agent, by name, and never approves its calls."""
 
     file: str
     kind: KeyKind
@@ -27,6 +28,7 @@ class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     name: str = ""
     role: Role | None = None
     tools: tuple[str, ...] = ()
+    owner: str = ""
 
     def read(self, text: str, *, now_ns: int) -> StoredKey:
         """The key's row, from its file's text. Raises ValueError, never quoting the text."""
@@ -35,7 +37,14 @@ class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError("holds no key; make one with: sidecar key generate")
         if row.kind != self.kind:
             raise ValueError(f"holds a key of kind {row.kind}, not {self.kind}")
-        return replace(row, project=self.project, name=self.name, role=self.role, tools=self.tools)
+        return replace(
+            row,
+            project=self.project,
+            name=self.name,
+            role=self.role,
+            tools=self.tools,
+            owner=self.owner,
+        )
 
 
 class DeclaredKeys:

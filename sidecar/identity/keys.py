@@ -55,6 +55,7 @@ class KeyTerms(Struct, frozen=True, kw_only=True):
     organisation: str | None = None
     tools: tuple[str, ...] = ()
     expires_at_ns: int | None = None
+    owner: str = ""
 
 
 def mint(
@@ -82,6 +83,7 @@ def mint_key(
         organisation=terms.organisation,
         tools=terms.tools,
         expires_at_ns=terms.expires_at_ns,
+        owner=terms.owner,
     )
     return _text(row, secret), row
 
@@ -169,6 +171,7 @@ def _principal(row: StoredKey, organisations: Mapping[str, Sequence[str]]) -> Pr
         name=row.name,
         role=row.role,
         tools=row.tools,
+        owner=row.owner,
     )
     if row.organisation is None:
         return found

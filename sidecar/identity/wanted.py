@@ -28,6 +28,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     organisation: str | None = None
     name: str = ""
     tools: tuple[str, ...] = ()
+    owner: str = ""
 
 
 def key_terms(
@@ -55,6 +56,8 @@ def key_terms(
         raise SidecarError("an agent's key is of one project", where="--organisation")
     if wanted.tools and kind != "agent":
         raise SidecarError("only an agent's key is for some tools", where="--tool")
+    if wanted.owner and kind != "agent":
+        raise SidecarError("only an agent has an owner; a person's key has a name", where="--owner")
     if not all(map(_TOOL.match, wanted.tools)):
         raise SidecarError("is no tool's name", where="--tool", do="Name it as in gateway.tools.")
     return KeyTerms(
@@ -65,6 +68,7 @@ def key_terms(
         name=wanted.name,
         tools=wanted.tools,
         expires_at_ns=expires_at_ns,
+        owner=wanted.owner,
     )
 
 

@@ -33,8 +33,10 @@ OpenedRow = tuple[OpenedCall, bytes | None]
 APPROVAL_COLUMNS = (
     "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
     " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
-    " approvers_min, decision_id, trace_id, consumed_by"
+    " approvers_min, decision_id, trace_id, consumed_by, requester_owner, fields"
 )
+LISTED = ("roles", "fields")
+"""What is kept as one text, its parts between commas."""
 APPROVAL_NAMES = tuple(APPROVAL_COLUMNS.split(", "))
 ApprovalRow = tuple[Approval, bytes]
 ClaimRow = tuple[Claim, bytes | None]
@@ -139,7 +141,8 @@ def approval_of(row: Sequence[Any], votes: Iterable[Vote]) -> ApprovalRow:
     """A request of a row of ``APPROVAL_COLUMNS`` and its sealed summary."""
     *values, summary = row
     fields = dict(zip(APPROVAL_NAMES, values, strict=True))
-    fields["roles"] = tuple(fields["roles"].split(",")) if fields["roles"] else ()
+    for name in LISTED:
+        fields[name] = tuple(fields[name].split(",")) if fields[name] else ()
     return Approval(**fields, votes=tuple(votes), summary=""), summary
 
 

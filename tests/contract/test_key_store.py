@@ -47,11 +47,14 @@ def test_a_key_comes_back_as_it_was_stored(keys):
         expires_at_ns=NOW + 9, previous_sha256="bb", previous_until_ns=NOW + 3,
         created_at_ns=NOW + 1,
     )  # fmt: skip
+    owned = key("k4", project="r", owner="Ann", created_at_ns=NOW + 3)
+    keys.add_key(owned)
+    assert keys.find_key("k4") == owned
     for each in (key(), whole, key("k3", project="q", created_at_ns=NOW + 2)):
         keys.add_key(each)
     assert keys.find_key("k1") == key() and keys.find_key("k2") == whole
     assert keys.find_key("k9") is None and keys.find_key("a\x00b") is None
-    assert [each.key_id for each in keys.list_keys()] == ["k1", "k2", "k3"]
+    assert [each.key_id for each in keys.list_keys()] == ["k1", "k2", "k3", "k4"]
     assert [each.key_id for each in keys.list_keys("q")] == ["k3"]
 
 

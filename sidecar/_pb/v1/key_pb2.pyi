@@ -25,7 +25,7 @@ class KeyPage(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[_Union[KeyDocument, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class KeyDocument(_message.Message):
-    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns")
+    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "owner")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class KeyDocument(_message.Message):
     EXPIRES_AT_NS_FIELD_NUMBER: _ClassVar[int]
     REVOKED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     kind: str
     project: str
@@ -46,7 +47,8 @@ class KeyDocument(_message.Message):
     expires_at_ns: int
     revoked_at_ns: int
     previous_until_ns: int
-    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class KeyRequest(_message.Message):
     __slots__ = ("project", "key_id")
@@ -57,21 +59,23 @@ class KeyRequest(_message.Message):
     def __init__(self, project: _Optional[str] = ..., key_id: _Optional[str] = ...) -> None: ...
 
 class CreateKeyRequest(_message.Message):
-    __slots__ = ("project", "role", "name", "tools", "lifetime_seconds")
+    __slots__ = ("project", "role", "name", "tools", "lifetime_seconds", "owner")
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     project: str
     role: str
     name: str
     tools: _containers.RepeatedScalarFieldContainer[str]
     lifetime_seconds: int
-    def __init__(self, project: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., lifetime_seconds: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, project: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., lifetime_seconds: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class CreatedKey(_message.Message):
-    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "key")
+    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "key", "owner")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +87,7 @@ class CreatedKey(_message.Message):
     REVOKED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     kind: str
     project: str
@@ -94,7 +99,8 @@ class CreatedKey(_message.Message):
     revoked_at_ns: int
     previous_until_ns: int
     key: str
-    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., key: _Optional[str] = ...) -> None: ...
+    owner: str
+    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., key: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class RotateKeyRequest(_message.Message):
     __slots__ = ("project", "key_id", "overlap_seconds")

@@ -280,6 +280,8 @@ class Performer:
                 requester_name=self._principal.name,
                 now_ns=self._desk.now_ns(),
                 body=self._prepared.value,
+                requester_owner=self._principal.owner,
+                secret=self._desk.house.secret,
             )
         except Unshowable as error:
             return events.IntentRefused(code=error.code)

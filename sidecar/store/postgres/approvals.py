@@ -21,7 +21,7 @@ from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
 from sidecar.store.postgres.text import kept
-from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, ApprovalRow, approval_of
+from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
 from sidecar.store.standing import identity_of, why_not_spent
 
 CHANNEL = "agenttwin_approval"
@@ -76,7 +76,8 @@ async def find_asked(connection: Connection, wanted: Approval) -> ApprovalRow | 
 async def insert(turn: Turn, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
     fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
-    fields["roles"] = ",".join(asked.roles)
+    fields |= {name: ",".join(fields[name]) for name in LISTED}
+    fields["requester_owner"] = kept(asked.requester_owner)
     fields["requester_name"] = kept(asked.requester_name)
     marks = ",".join(f"${place}" for place in range(1, len(APPROVAL_NAMES) + 2))
     await turn.connection.execute(

@@ -17,7 +17,7 @@ from typing import Any
 
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
-from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, ApprovalRow, approval_of
+from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
 from sidecar.store.standing import identity_of, why_not_spent
 
 _KEY = "key:"
@@ -76,7 +76,7 @@ def find_asked(connection: sqlite3.Connection, wanted: Approval) -> ApprovalRow 
 def insert(connection: sqlite3.Connection, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
     fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
-    fields["roles"] = ",".join(asked.roles)
+    fields |= {name: ",".join(fields[name]) for name in LISTED}
     marks = ",".join("?" * (len(APPROVAL_NAMES) + 1))
     connection.execute(
         f"INSERT INTO approval ({APPROVAL_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608

@@ -26,7 +26,7 @@ from sidecar.store.sqlite.scripts import LEDGER, scripts
 
 _COLUMNS = (
     "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns, role, organisation,"
-    " tools, expires_at_ns, previous_sha256, previous_until_ns"
+    " tools, expires_at_ns, previous_sha256, previous_until_ns, owner"
 )
 
 _FIND = f"SELECT {_COLUMNS} FROM api_key WHERE key_id = ?"  # noqa: S608
@@ -83,12 +83,12 @@ class SqliteKeys:
     def add_key(self, key: StoredKey) -> None:
         """Store a new key."""
         self._write(
-            f"INSERT INTO api_key ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO api_key ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             (
                 *(key.key_id, key.kind, key.project, key.name, key.secret_sha256),
                 *(key.created_at_ns, key.revoked_at_ns, key.role, key.organisation),
                 *(",".join(key.tools), key.expires_at_ns),
-                *(key.previous_sha256, key.previous_until_ns),
+                *(key.previous_sha256, key.previous_until_ns, key.owner),
             ),
         )
 
@@ -229,6 +229,7 @@ def _key(row: tuple[Any, ...]) -> StoredKey:
         expires_at_ns=row[10],
         previous_sha256=row[11],
         previous_until_ns=row[12],
+        owner=row[13],
     )
 
 

@@ -8,9 +8,7 @@ from importlib import resources
 
 LEDGER = (
     *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
-    "webhooks",
-    "durable",
-    "audit",
+    *("webhooks", "durable", "audit", "owners"),
 )
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")

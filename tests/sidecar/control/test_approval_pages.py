@@ -340,3 +340,27 @@ def test_the_style_is_the_one_its_policy_names():
     style = re.search(r"<style>(.*?)</style>", view.sign_in("/approvals"), re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"'sha256-{digest}'" in view.HEADERS["Content-Security-Policy"]
+
+
+@pytest.mark.requirement("APR-01")
+def test_who_answers_for_an_agent_does_not_approve_its_calls(tmp_path):
+    async def scenario(each):
+        made = await each.http_ask(
+            "POST", "/v1/keys", by=each.admin,
+            json={"role": "agent", "name": "helper", "owner": "Ann"},
+        )  # fmt: skip
+        assert (made.status, made.json["owner"]) == (201, "Ann")
+        body = {"amount": 500, "currency": "EUR"}
+        asked = await each.ask(
+            "POST", "/payments/orders/17/refunds", key="o", json=body,
+            credential=made.json["key"],
+        )  # fmt: skip
+        path = f"/approvals/{asked.json['approval']['id']}"
+        ann, ben = Browser(each), Browser(each)
+        await ann.sign_in(each.approver)
+        assert "owns the asking agent" in text(await ann.get(path))
+        await ben.sign_in(each.credential("approver", name="Ben"))
+        form = {**form_of(await ben.get(path)), "reason": "x", "decision": "approve"}
+        assert (await ben.post(f"{path}/vote", form)).status == 303
+
+    run(tmp_path, scenario)

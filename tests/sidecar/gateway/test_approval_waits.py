@@ -132,6 +132,76 @@ def test_pages_are_at_a_url(pages):
     assert [each.path for each in Approvals(pages=pages).problems()] == ["pages"]
 
 
+MUTATIONS = (
+    ({"amount": 21}, {}, "arguments, body_digest, body_jcs_digest, cost_amount"),
+    ({"currency": "USD"}, {}, "arguments, body_digest, body_jcs_digest, cost_currency"),
+    ({"note": "more"}, {}, "arguments, body_digest, body_jcs_digest"),
+    ({}, {"order": "18"}, "arguments, path"),
+    ({}, {"query": "?x=1"}, "arguments, query"),
+    ({}, {"Accept": "text/html"}, "headers"),
+    ({}, {"key": "other"}, "idempotency_key"),
+)
+
+
+@pytest.mark.requirement("APR-01")
+def test_an_approved_call_that_is_another_is_refused_and_says_in_what(tmp_path):
+    """§7 C: each field of the action, mutated; T21, T22, T23, T25, T26."""
+
+    async def scenario(each):
+        asked = {"amount": 20, "currency": "EUR"}
+        path = "/payments/orders/{}/refunds{}"
+        reply = await each.ask("POST", path.format("17", ""), key="a", json=asked)
+        approval_id = reply.json["approval"]["id"]
+        assert await each.approve(approval_id) is None
+        token = (await each.ask("GET", f"/v1/approvals/{approval_id}")).json["token"]
+        for body, other, differs in MUTATIONS:
+            headers = {"Accept": other["Accept"]} if "Accept" in other else {}
+            told = await each.ask(
+                "POST", path.format(other.get("order", "17"), other.get("query", "")),
+                key=other.get("key", "a"), json=asked | body, Approval_Token=token, **headers,
+            )  # fmt: skip
+            assert (told.status, told.json["code"]) == (403, "approval_mismatch"), differs
+            said = told.json["detail"].partition("differs: ")[2].split(", ")
+            assert [one for one in said if one != "body_digest"] == [
+                one for one in differs.split(", ") if one != "body_digest"
+            ]
+            assert token not in told.body.decode()
+        note = await each.ask(
+            "POST", "/payments/orders/17/notes", key="a", json=asked, Approval_Token=token
+        )
+        assert note.json["code"] == "approval_mismatch" and "tool" in note.json["detail"]
+        stranger = each.credential("agent", name="other")
+        told = await each.ask(
+            "POST", path.format("17", ""), key="a", json=asked, Approval_Token=token,
+            credential=stranger,
+        )  # fmt: skip
+        assert told.json["code"] == "approval_mismatch"
+        assert told.json["detail"].endswith("differs: agent"), "nothing else is told to it"
+        assert each.shop.effects() == 0
+        done = await each.ask(
+            "POST", path.format("17", ""), key="a", json=asked, Approval_Token=token
+        )
+        assert (done.status, each.shop.effects()) == (201, 1)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("APR-01")
+def test_a_denied_calls_other_arguments_are_another_request(tmp_path):
+    """T27: an approval is no standing grant."""
+
+    async def scenario(each):
+        first = await pending(each, "a")
+        assert await each.approve(first) is None
+        assert (await each.refund("17", key="a", Prefer="wait=5")).status == 201
+        again = await each.refund("17", key="b")
+        assert again.json["code"] == "approval_required", "the same once more is asked anew"
+        assert again.json["approval"]["id"] != first
+        assert each.shop.effects() == 1
+
+    run(tmp_path, scenario)
+
+
 @pytest.mark.requirement("APR-01")
 def test_a_stream_tells_each_change_and_never_the_token(tmp_path):
     async def scenario(each):

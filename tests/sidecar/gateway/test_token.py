@@ -12,6 +12,7 @@ from processors.model.call import Action, Approval, ApprovalTerms, Decision, Vot
 from processors.model.principal import Principal
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import signing, token
+from sidecar.gateway.action import action_hash
 from sidecar.gateway.config import Approvals
 from sidecar.store.ledger import OpenedCall
 
@@ -149,6 +150,55 @@ def voter(**fields):
 )
 def test_only_another_persons_approver_key_of_the_project_decides(who, code):
     assert approvals.why_not_eligible(APPROVED, who, Approvals()) == code
+
+
+@pytest.mark.requirement("APR-01")
+def test_who_answers_for_an_agent_does_not_approve_its_calls():
+    asked = structs.replace(APPROVED, requester_owner="Ann Lee")
+    assert approvals.why_not_eligible(asked, voter(name="ann  lee"), Approvals()) == "self_approval"
+    assert approvals.why_not_eligible(asked, voter(name="ben"), Approvals()) is None
+    loose = Approvals(distinct_from=("requester",))
+    assert approvals.why_not_eligible(asked, voter(name="ann lee"), loose) is None
+
+
+PLAIN = Action(
+    tenant="p", agent="a", tool="t", upstream="u", class_="irreversible", method="POST", path="/x"
+)
+OTHER = {
+    "class_": "write", "query": (("a", "b"),), "headers": (("accept", "x"),), "mode": "twin",
+    "arguments": {"amount": 1}, "cost_amount": "1", "cost_currency": "EUR", "media_type": "x/y",
+    "body_digest": "sha256:1", "body_jcs_digest": "sha256:2",
+}  # fmt: skip
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.parametrize("name", Action.__struct_fields__)
+def test_each_field_of_an_action_that_is_another_is_named(name):
+    """§7 C."""
+    other = structs.replace(PLAIN, **{name: OTHER.get(name, "other")})
+    assert action_hash(other) != action_hash(PLAIN)
+    secret, told = b"s" * 32, approvals.field_digests(PLAIN, b"s" * 32, "ap")
+    assert approvals.changed_fields(told, PLAIN, secret, "ap") == ()
+    assert approvals.changed_fields(told, other, secret, "ap") == (name,)
+    assert not set(told) & set(approvals.field_digests(PLAIN, secret, "another request"))
+    assert not set(told) & set(approvals.field_digests(PLAIN, b"t" * 32, "ap"))
+
+
+@pytest.mark.requirement("APR-01")
+def test_where_two_are_needed_who_has_no_name_does_not_count():
+    two = structs.replace(APPROVED, approvers_min=2)
+    assert approvals.why_not_eligible(two, voter(name=""), Approvals()) == "approver_not_eligible"
+    assert approvals.why_not_eligible(two, voter(name="ben"), Approvals()) is None
+    assert approvals.why_not_eligible(APPROVED, voter(name=""), Approvals()) is None
+
+
+def test_a_long_approvals_token_is_short_lived():
+    long = structs.replace(APPROVED, expires_at_ns=NOW + 24 * 3600 * 10**9)
+    text = token.mint(long, KEY, gateway_id="g", now_ns=NOW)
+    at_end = NOW + token.LIFETIME_NS
+    assert token.read(text, {KEY.kid: KEY.public}, gateway_id="g", now_ns=at_end - 10**9)
+    with pytest.raises(token.TokenInvalid, match="expired"):
+        token.read(text, {KEY.kid: KEY.public}, gateway_id="g", now_ns=at_end)
 
 
 def test_the_roles_policy_asks_for_are_needed():

@@ -1,0 +1,4 @@
+-- Who answers for an agent, and which fields of an action an approval is for.
+ALTER TABLE api_key ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE approval ADD COLUMN requester_owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE approval ADD COLUMN fields TEXT NOT NULL DEFAULT '';
