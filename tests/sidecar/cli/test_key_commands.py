@@ -66,6 +66,11 @@ def test_a_key_may_be_made_for_a_role(role, kind):
     assert (found.kind, found.role, found.name) == (kind, role, "ana")
 
 
+def test_an_agents_key_says_who_answers_for_it():
+    made = key("create", "--kind", "agent", "--project", "a", "--owner", "ana")
+    assert made["owner"] == who(made["key"]).owner == "ana"
+
+
 def test_a_key_of_an_organisation_is_one_in_each_of_its_projects():
     made = key("create", "--kind", "admin", "--organisation", "acme")
     assert [grant.project for grant in who(made["key"]).grants] == ["a", "b"]
@@ -106,6 +111,7 @@ def test_a_key_that_is_not_there_or_revoked_is_not_rotated():
         (("--kind", "agent", "--organisation", "acme"), "of one project"),
         (("--kind", "agent", "--project", "a b"), "cannot be a project's name"),
         (("--kind", "reader", "--project", "a", "--tool", "x"), "only an agent's"),
+        (("--kind", "reader", "--project", "a", "--owner", "x"), "only an agent has an owner"),
         (("--kind", "agent", "--project", "a", "--tool", "x,y"), "no tool's name"),
     ],
 )
