@@ -45,11 +45,11 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 
 lock: $(STAMP)
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra opa --extra postgres --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra replay --extra postgres --constraint requirements.lock --universal \
+	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra replay --extra opa --extra postgres --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/requirements.lock
-	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra demo --extra postgres --constraint requirements.lock --universal \
+	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra demo --extra opa --extra postgres --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/demo.lock
 
 $(STAMP): requirements.lock pyproject.toml

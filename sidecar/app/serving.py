@@ -22,7 +22,7 @@ from sidecar.app.listening import open_certificate
 from sidecar.app.opening import JOURNAL, open_backend
 from sidecar.app.parts import start
 from sidecar.app.people import open_identity, open_tokens
-from sidecar.app.policy import policy_port
+from sidecar.app.policy import follow_policy, policy_parts
 from sidecar.app.sealing import check_keyring, keyring, master_key
 from sidecar.app.settings import PipelineSettings
 from sidecar.app.tools import open_probes, open_registry
@@ -124,7 +124,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
         open_probes(loaded)  # a probe that does not compile stops the start
-        policy = policy_port(config.policy, loaded)
+        policy, release = policy_parts(config.policy, loaded, own_ports)
         ways = open_upstreams(config, registry, egress)
         checkpoints = Checkpoints(ledger, config.audit, folder=loaded.path(""))
         gateway = Gateway(
@@ -141,6 +141,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
                 approvals=approval_rules(config),
                 budgets=config.budgets,
                 body_bytes_max=config.gateway.body_bytes_max,
+                policy_sequence=release.sequence if release else None,
             ),
         )
         settings = PipelineSettings(loaded=loaded, master=master)
@@ -149,6 +150,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await start(stack, gateway)
         await start(stack, open_notices(loaded, ledger, egress))
         await start(stack, checkpoints)
+        follow_policy(policy, gateway)
         await start(stack, pipeline)
         await start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await start(stack, DropWatch(traces))

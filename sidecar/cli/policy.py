@@ -1,4 +1,4 @@
-"""``sidecar policy``: check, test and run a policy bundle."""
+"""``sidecar policy``: check, test and run a policy bundle; ``policy_release`` packs them."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ import click
 
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit
+from sidecar.cli.policy_release import build, verify
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.driver import RuleTest, check_bundle, run_tests
@@ -19,13 +20,18 @@ from sidecar.plain import plain, plained
 
 @click.group("policy")
 def command() -> None:
-    """Check, test and run policy bundles (folders of Rego; default: the configured one).
+    """Check, test, run, pack and verify policy bundles (folders of Rego, or archives of them;
+    default: the configured one).
 
     \b
     Example:
       $ sidecar policy decide policies/ --input call.json
       require_approval  amount_needs_approval: it costs 120.00 EUR; from 100.00 on a person approves
     """
+
+
+command.add_command(build)
+command.add_command(verify)
 
 
 @command.command("check")

@@ -20,6 +20,7 @@ from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
 ATTEMPTS_MAX = 100
+_OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
@@ -333,24 +334,75 @@ def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:
             yield Problem(f"{path}.{position}", str(error))
 
 
-class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``policy``: the embedded engine with a bundle folder.
+class BundleKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A public key (PEM: Ed25519, P-256 or RSA) that may sign bundles, by the id it signs under."""
 
-    An empty ``bundle`` is the one that ships with the program.
+    id: str
+    file: str
+
+
+class Signing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``policy.signing``: with ``keys``, only a bundle that one of them signed, for ``scope``,
+    decides, and never one with a lower number than was active before."""
+
+    keys: tuple[BundleKey, ...] = ()
+    scope: str = ""
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``policy``: the embedded engine with a bundle, or an OPA server.
+
+    ``bundle``: the folder or archive that decides, empty for the one that ships with the program.
+    With the engine ``opa`` it is the one that the server must have, and empty for whichever it has;
+    ``url`` is the server's, ``allow_cidrs`` the ranges it may be in, ``token_file`` holds a bearer
+    token for it, and ``deadline`` is 50 to 150 ms.
     """
 
-    engine: Literal["embedded"] = "embedded"
+    engine: Literal["embedded", "opa"] = "embedded"
     bundle: str = ""
     deadline: str = "100ms"
+    url: str = ""
+    allow_cidrs: tuple[str, ...] = ()
+    token_file: str = ""
+    signing: Signing = Signing()
+
+    @property
+    def target(self) -> Target:
+        """Where the OPA server is dialled."""
+        return Target(name="policy", url=self.url, allow_cidrs=self.allow_cidrs)
 
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``policy``."""
         found = []
         try:
-            duration_ns(self.deadline, least_ns=TIMEOUT_LEAST_NS)
+            deadline_ns = duration_ns(self.deadline, least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             found.append(Problem("deadline", str(error)))
+        else:
+            if self.engine == "opa" and not _OPA_LEAST_NS <= deadline_ns <= _OPA_MOST_NS:
+                found.append(Problem("deadline", "must be 50ms to 150ms with an OPA server"))
+        return [*found, *self._server_problems(), *self._signing_problems()]
+
+    def _signing_problems(self) -> list[Problem]:
+        names = [key.id for key in self.signing.keys]
+        found = [
+            Problem(f"signing.keys.{place}.id", "is empty or there twice")
+            for place, name in enumerate(names)
+            if not name or name in names[:place]
+        ]
+        if names and not self.bundle:
+            found.append(
+                Problem("bundle", "must be a signed archive where policy.signing has keys")
+            )
         return found
+
+    def _server_problems(self) -> list[Problem]:
+        if self.engine == "embedded":
+            said = {"url": self.url, "allow_cidrs": self.allow_cidrs, "token_file": self.token_file}
+            return [Problem(name, "is for the engine opa") for name in said if said[name]]
+        cidrs = list(_cidr_problems("allow_cidrs", self.allow_cidrs))
+        why = undialable(self.target, ranges=not cidrs)
+        return [*cidrs, *([Problem("url", why)] if why is not None else [])]
 
 
 class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -25,7 +25,10 @@ class Ports(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What configuration says. ``gateway_id`` is in tokens: one gateway's are no other's."""
+    """What configuration says. ``gateway_id`` is in tokens: one gateway's are no other's.
+
+    ``policy_sequence``: the number of the policy's release, where it has one.
+    """
 
     mode: Mode = "enforce"
     accept_ephemeral_ledger: bool = False
@@ -33,6 +36,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     budgets: tuple[Budget, ...] = ()
     body_bytes_max: int = 1024**2
     gateway_id: str = "agenttwin-gateway"
+    policy_sequence: int | None = None
 
 
 class Desk(Struct, frozen=True, kw_only=True):

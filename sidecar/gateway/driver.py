@@ -115,7 +115,7 @@ class Gateway:
             draining=self._draining.is_set,
             drained=self._draining.wait,
         )
-        await self.activate_policy()
+        await self.activate_policy(self._settings.policy_sequence)
         await take_orphans(self._desk)
         self._recovering = asyncio.ensure_future(keep_recovering(self._desk))
         self._durable = DurableCalls(self._desk, self._made)
@@ -128,9 +128,18 @@ class Gateway:
         """
         return await rule(self._open_desk, ruling)
 
-    async def activate_policy(self) -> None:
-        """From now on only the policy port's present revision authorises calls."""
-        await self._ports.ledger.activate_policy(self._ports.policy.revision, self._now_ns())
+    async def activate_policy(self, sequence: int | None = None) -> None:
+        """From now on only the policy port's present revision authorises calls.
+
+        ``sequence``: the number of its release. Raises SidecarError where a newer one was active.
+        """
+        revision = self._ports.policy.revision
+        if not await self._ports.ledger.activate_policy(revision, self._now_ns(), sequence):
+            raise SidecarError(
+                f"release {sequence} of the policy is not the newest that was active here",
+                where="policy.bundle",
+                do="Use the newest release, or release the older policy under a higher number.",
+            )
 
     def drain(self) -> None:
         """From now on no call waits for a person or for another call. Safe without start."""

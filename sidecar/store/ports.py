@@ -445,8 +445,14 @@ class SigningKeys(Protocol):
         """A named secret, ``made`` if there was none."""
         ...
 
-    async def activate_policy(self, revision: str, now_ns: int) -> None:
-        """Intents decided under any other revision are refused from now on."""
+    async def activate_policy(
+        self, revision: str, now_ns: int, sequence: int | None = None
+    ) -> bool:
+        """Intents decided under any other revision are refused from now on.
+
+        ``sequence`` is the release's number: False, and nothing is changed, where a newer one was
+        active before (``rollback``).
+        """
         ...
 
 

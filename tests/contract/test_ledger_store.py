@@ -1,6 +1,7 @@
 """The ledger on every backend: one transaction, one winner, one chain, nothing readable at rest."""
 
 import asyncio
+import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -492,6 +493,23 @@ def test_private_keys_and_secrets_lie_sealed(store):
     run(store, scenario)
     assert b"\x07" * 32 not in store.at_rest()
     assert b"one-two-three" not in store.at_rest()
+
+
+def test_a_release_of_the_policy_is_never_older_than_one_that_was_active(store):
+    async def scenario(opened):
+        done = [
+            await opened.activate_policy(revision, NOW, sequence)
+            for revision, sequence in (
+                *(("r3", 3), ("r5", 5), ("r3", 3), ("r5", 5), ("other", 5), ("folder", None)),
+                *(("r4", 4), ("r3 again", 6)),
+            )
+        ]
+        assert done == [True, True, False, True, False, True, False, True]
+        bodies = [json.loads(entry.body) for entry in opened.entries_after(0, 10)]
+        activated = [(body["revision"], body.get("sequence")) for body in bodies[1:]]
+        assert activated == [("r3", 3), ("r5", 5), ("folder", None), ("r3 again", 6)]
+
+    run(store, scenario)
 
 
 def test_nothing_is_recorded_without_a_signer(store):

@@ -85,7 +85,7 @@ def containers_of(template, where):
 def configurations():
     """Every ``sidecar.yaml`` under deploy/, by the place it stands in."""
     found = {}
-    for name in ("sidecar", "embedded"):
+    for name in ("sidecar", "embedded", "opa"):
         path = DEPLOY / "compose" / "config" / f"{name}.yaml"
         found[f"compose {name}"] = path.read_text()
     for path, each in manifests():

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import yaml
@@ -30,11 +30,14 @@ from deployed import (
     pods,
     rendered,
 )
+from opa_rig import opa_server
 from postgres_rig import database
 
 pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
 
 SECONDS = 60
+PATH = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+COMPOSE_BUILD = ("sidecar", *compose()["services"]["bundle"]["command"])
 IMAGES = ("agenttwin-sidecar", "agenttwin-sidecar-demo")
 
 
@@ -107,7 +110,7 @@ class Served:
         self._process = subprocess.Popen(
             [sys.executable, "-m", *command],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+            env={**os.environ, "PYTHONPATH": PATH, **(environment or {})},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -145,6 +148,7 @@ def test_the_commands_of_all_containers_are_known():
     assert set(commands()) == {
         ("sidecar", "serve"),
         ("sidecar", "serve", "--config", "/etc/sidecar/sidecar.yaml"),
+        ("sidecar", "policy", "build", "--to", "/var/lib/sidecar/data/bundle.tar.gz"),
     }
 
 
@@ -173,6 +177,17 @@ def test_the_images_own_command_serves_on_nothing_but_a_seal_key(tmp_path):
     assert gone.returncode != 0, "a check that cannot fail"
 
 
+@contextmanager
+def deciding_server(folder):
+    """A real OPA on the bundle that the Compose file has packed; its port."""
+    pytest.importorskip("opa_client", reason="needs the extra opa (opa-python-client)")
+    command = [part.replace("/var/lib/sidecar/data/", f"{folder}/") for part in COMPOSE_BUILD]
+    subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, capture_output=True)
+    (folder / "opa").mkdir()
+    with opa_server((folder / "bundle.tar.gz").read_bytes(), folder / "opa") as (port, _):
+        yield port
+
+
 @pytest.mark.requirement("DEP-01")
 @pytest.mark.parametrize("where", [*configurations(), "helm"])
 def test_each_shipped_configuration_serves_and_is_well_and_ends(where, tmp_path):
@@ -184,7 +199,9 @@ def test_each_shipped_configuration_serves_and_is_well_and_ends(where, tmp_path)
         ("collector:24317", f"127.0.0.1:{free_port()}"),
     )
     on_postgres = "postgresql://" in text
-    with database() if on_postgres else nullcontext() as url:
+    deciding = deciding_server(tmp_path) if "engine: opa" in text else nullcontext()
+    with database() if on_postgres else nullcontext() as url, deciding as opa:
+        names += (("opa:8181", f"127.0.0.1:{opa}"),)
         config = box.configure(text, store=url, names=names)
         served = Served(("sidecar", "serve", "--config", str(config)), tmp_path)
         try:

@@ -9,7 +9,9 @@ from built_tools import program
 from deployed import COMPOSE, DEPLOY, ROOT, compose, script
 
 FOLDER = COMPOSE.parent
-OURS = ("sidecar", "embedded", "agent", "model", "commerce")
+OURS = ("sidecar", "embedded", "bundle", "opa", "governed", "agent", "model", "commerce")
+
+SIDECARS = {"full": "sidecar", "embedded": "embedded", "opa": "governed"}
 
 
 def merged(name):
@@ -48,19 +50,27 @@ def test_our_containers_can_write_nowhere_and_gain_nothing(name):
     assert not service.get("privileged")
 
 
-@pytest.mark.parametrize("profile", ["full", "embedded"])
+@pytest.mark.parametrize("profile", ["full", "embedded", "opa"])
 def test_the_agent_reaches_its_tools_only_through_the_sidecar(profile):
     services = {
         name: set(each["networks"])
         for name, each in compose()["services"].items()
         if profile in each["profiles"]
     }
-    sidecar = services.pop("sidecar" if profile == "full" else "embedded")
+    sidecar = services.pop(SIDECARS[profile])
     assert not services["agent"] & services["commerce"]
     assert services["agent"] & sidecar and services["commerce"] & sidecar
     both = {name for name, on in services.items() if services["agent"] <= on and "tools" in on}
     assert not both, "another way from the agent to the tools"
     assert compose()["networks"]["agents"]["internal"] is True
+
+
+def test_only_the_sidecar_reaches_the_opa_server():
+    document = compose()
+    on = {name for name, each in document["services"].items() if "policy" in each["networks"]}
+    assert on == {"governed", "opa", "bundle"}
+    assert document["networks"]["policy"]["internal"] is True
+    assert "ports" not in merged("opa")
 
 
 def test_the_agent_is_given_its_own_key_and_no_other_secret():

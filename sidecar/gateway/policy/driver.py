@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
+from sidecar.gateway.policy.contents import TEST_SUFFIX
 from sidecar.gateway.policy.lint import Finding, lint
 from sidecar.gateway.policy.order import dependency_order, other_orders
 from sidecar.gateway.policy.probe import probes, words
 from sidecar.gateway.policy.rego import RegoModule, read_module
 
 TEST_SECONDS = 5.0
-TEST_SUFFIX = "_test.rego"
 
 
 class RuleTest(Struct, frozen=True, kw_only=True):

@@ -13,26 +13,20 @@ import base64
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
-from sidecar.expression.bounded import BoundedLoader
-from sidecar.gateway.policy.bundle import Bundle, BundleInvalid, DataFile, Module, make_bundle
-from sidecar.gateway.strict import read_json
+from sidecar.gateway.policy.archive import ARCHIVE_BYTES_MAX
+from sidecar.gateway.policy.bundle import Bundle, BundleInvalid
+from sidecar.gateway.policy.contents import DATA, FILE_BYTES_MAX, TEST_SUFFIX, read_bundle
+from sidecar.gateway.policy.release import Release, ReleaseInvalid, Terms, read
 
 DISTRIBUTION = "gordon-to-regorus"
 VERSION = "0.13.0"
 FILES_MAX = 500
-FILE_BYTES_MAX = 1024**2
 _NOT_PART = frozenset({"examples", "schema"})
-_DATA = frozenset({"data.json", "data.yaml", "data.yml"})
 
 
 def default_bundle_path() -> Path:
@@ -43,22 +37,59 @@ def default_bundle_path() -> Path:
 
 
 def load_bundle(folder: str | Path = "", *, tests: bool = False) -> Bundle:
-    """The bundle in ``folder``, with its tests if wanted; empty means the default one.
+    """The bundle in ``folder``, with its tests if wanted; empty means the default one. An archive
+    has no tests, and its signature is not looked at.
 
     Raises SidecarError.
     """
     root = Path(folder) if folder else default_bundle_path()
     try:
-        if not root.is_dir():
-            raise _broken(root, "is missing or no folder")
-        names = sorted(_names(root, tests))
-        modules = [Module(name, _text(root, name)) for name in names if name.endswith(".rego")]
-        data = [_data(root, name) for name in names if not name.endswith(".rego")]
-        return make_bundle(modules, data)
+        if root.is_file():
+            return load_release(root, Terms(), 0).bundle
+        return read_bundle(read_files(root, tests=tests))
     except BundleInvalid as error:
-        raise _broken(root, str(error)) from error
+        raise broken(root, str(error)) from error
+
+
+def load_release(path: str | Path, terms: Terms, now_s: int) -> Release:
+    """What is at a path, as far as the terms allow it: a folder is never signed.
+
+    Raises SidecarError.
+    """
+    root = Path(path) if path else default_bundle_path()
+    if not terms.keys and not root.is_file():
+        return Release(bundle=load_bundle(root))
+    if not root.is_file():
+        raise broken(root, "is no archive, and policy.signing wants a signed one")
+    try:
+        return read(read_archive(root), terms, now_s)
+    except ReleaseInvalid as error:
+        raise broken(root, str(error)) from error
+
+
+def read_files(root: Path, *, tests: bool = False) -> dict[str, bytes]:
+    """The files in ``root`` that are part of a bundle, by name.
+
+    Raises SidecarError; BundleInvalid.
+    """
+    try:
+        if not root.is_dir():
+            raise broken(root, "is missing or no folder")
+        return {name: _bytes(root, name) for name in sorted(_names(root, tests))}
     except OSError as error:
-        raise _broken(root, f"cannot be read: {error.strerror}: {error.filename}") from error
+        raise broken(root, f"cannot be read: {error.strerror}: {error.filename}") from error
+
+
+def read_archive(path: Path) -> bytes:
+    """The bytes of an archive, of one that is too large only as many as tell so.
+
+    Raises SidecarError.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(ARCHIVE_BYTES_MAX + 1)
+    except OSError as error:
+        raise broken(path, f"cannot be read: {error.strerror}: {error.filename}") from error
 
 
 def check_engine() -> str:
@@ -92,56 +123,24 @@ def _names(root: Path, tests: bool) -> Iterator[str]:
     for at, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _NOT_PART and name[0] != "."]
         for name in files:
-            is_policy = name.endswith(".rego") and (tests or not name.endswith("_test.rego"))
-            if is_policy or name in _DATA:
+            is_policy = name.endswith(".rego") and (tests or not name.endswith(TEST_SUFFIX))
+            if is_policy or name in DATA:
                 count += 1
                 if count > FILES_MAX:
                     raise BundleInvalid(f"there are more than {FILES_MAX} files in it")
                 yield (Path(at) / name).relative_to(root).as_posix()
 
 
-def _text(root: Path, name: str) -> str:
+def _bytes(root: Path, name: str) -> bytes:
     path = root / name
     if not path.resolve().is_relative_to(root.resolve()):
         raise BundleInvalid(f"{name} is a link out of the folder")
     with path.open("rb") as file:
-        content = file.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise BundleInvalid(f"{name} is larger than {FILE_BYTES_MAX} bytes")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BundleInvalid(f"{name} is not UTF-8 at byte {error.start}") from error
+        return file.read(FILE_BYTES_MAX + 1)
 
 
-def _data(root: Path, name: str) -> DataFile:
-    text = _text(root, name)
-    try:
-        value = read_json(text.encode()) if name.endswith(".json") else _yaml(text)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        why = " ".join(str(error).split())
-        raise BundleInvalid(f"{name}: {why}") from error
-    return DataFile(name, Path(name).parent.parts, value, sha256(text.encode()))
-
-
-class _StrictLoader(BoundedLoader):
-    """Bounded YAML without a key twice in one mapping."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        found = super().construct_mapping(node, deep)
-        if len(found) != len(node.value):
-            raise yaml.constructor.ConstructorError(
-                None, None, "a key stands twice in the mapping", node.start_mark
-            )
-        return found
-
-
-def _yaml(text: str) -> Any:
-    value = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader with one more check
-    return read_json(json.dumps(value, allow_nan=False).encode())
-
-
-def _broken(root: Path, why: str) -> SidecarError:
+def broken(root: Path, why: str) -> SidecarError:
+    """The error where what is at a path is no bundle."""
     return SidecarError(
         f"the policy bundle cannot be used: {why}",
         where=str(root),

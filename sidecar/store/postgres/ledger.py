@@ -155,9 +155,16 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         found = await self._writer.run(lambda turn: vault.find_or_add_state(turn, name, sealed))
         return sealer.open(found, aad)
 
-    async def activate_policy(self, revision: str, now_ns: int) -> None:
-        """Intents decided under any other revision are refused from now on, in every sidecar."""
-        await self._writer.run(lambda turn: transactions.activate_policy(turn, revision, now_ns))
+    async def activate_policy(
+        self, revision: str, now_ns: int, sequence: int | None = None
+    ) -> bool:
+        """Intents decided under any other revision are refused from now on, in every sidecar.
+
+        False, and nothing is changed, where a release with that number is rolled back.
+        """
+        return await self._writer.run(
+            lambda turn: transactions.activate_policy(turn, revision, now_ns, sequence)
+        )
 
     def hold_owner(self, name: str) -> None:
         """Claims made under this name are alive until ``close`` or this process's death.

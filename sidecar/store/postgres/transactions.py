@@ -39,15 +39,24 @@ from sidecar.store.ledger import (
 from sidecar.store.postgres import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
+from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import Undone, why_not_counted
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
-async def activate_policy(turn: Turn, revision: str, now_ns: int) -> None:
-    """Set the revision intents must have been decided under."""
+async def activate_policy(turn: Turn, revision: str, now_ns: int, sequence: int | None) -> bool:
+    """Set the revision intents must have been decided under; False where it is rolled back."""
+    numbered = {} if sequence is None else {"sequence": sequence}
+    if sequence is not None:
+        state = await vault.get_state(turn.connection, POLICY_NEWEST)
+        if is_rolled_back(state, revision, sequence):
+            return False
+        await vault.set_state(turn, POLICY_NEWEST, newest(revision, sequence))
     if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
-        await _append(turn, "policy_activated", "", now_ns, {"revision": revision})
+        body = {"revision": revision, **numbered}
+        await _append(turn, "policy_activated", "", now_ns, body)
+    return True
 
 
 async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> IntentResult:

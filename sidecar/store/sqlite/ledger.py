@@ -130,9 +130,16 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         found = await self._writer.run(lambda c: vault.find_or_add_state(c, name, sealed))
         return sealer.open(found, aad)
 
-    async def activate_policy(self, revision: str, now_ns: int) -> None:
-        """Intents decided under any other revision are refused from now on."""
-        await self._writer.run(lambda c: self._jobs.activate_policy(c, revision, now_ns))
+    async def activate_policy(
+        self, revision: str, now_ns: int, sequence: int | None = None
+    ) -> bool:
+        """Intents decided under any other revision are refused from now on.
+
+        False, and nothing is changed, where a release with that number is rolled back.
+        """
+        return await self._writer.run(
+            lambda c: self._jobs.activate_policy(c, revision, now_ns, sequence)
+        )
 
     def hold_owner(self, owner: str) -> None:
         """Claims made under this name are alive until ``close`` or this process's death."""

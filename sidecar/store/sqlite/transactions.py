@@ -37,6 +37,7 @@ from sidecar.store.ledger import (
     resolved_body,
 )
 from sidecar.store.reading import POLICY_REVISION
+from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.sqlite.chain import Chain
@@ -50,10 +51,20 @@ class Transactions:
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
 
-    def activate_policy(self, connection: sqlite3.Connection, revision: str, now_ns: int) -> None:
-        """Set the revision intents must have been decided under."""
+    def activate_policy(
+        self, connection: sqlite3.Connection, revision: str, now_ns: int, sequence: int | None
+    ) -> bool:
+        """Set the revision intents must have been decided under; False where it is rolled back."""
+        numbered = {} if sequence is None else {"sequence": sequence}
+        if sequence is not None:
+            state = vault.get_state(connection, POLICY_NEWEST)
+            if is_rolled_back(state, revision, sequence):
+                return False
+            vault.set_state(connection, POLICY_NEWEST, newest(revision, sequence))
         if vault.set_state(connection, POLICY_REVISION, revision.encode()):
-            self._append(connection, "policy_activated", "", now_ns, {"revision": revision})
+            body = {"revision": revision, **numbered}
+            self._append(connection, "policy_activated", "", now_ns, body)
+        return True
 
     def commit_intent(
         self, connection: sqlite3.Connection, intent: Intent, arguments: bytes | None

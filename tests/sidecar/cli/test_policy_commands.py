@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import OKPKey
 
 from sidecar.__main__ import main
 from sidecar.gateway.policy.files import load_bundle
@@ -99,3 +100,25 @@ def test_no_answer_exits_2_and_a_missing_bundle_3(sidecar, tmp_path):
     assert done.returncode == 2 and "policy_error" in done.stdout
     missing = sidecar("check", tmp_path / "absent")
     assert missing.returncode == 3 and "missing or no folder" in missing.stderr
+
+
+def test_a_bundle_is_packed_signed_and_verified(sidecar, tmp_path):
+    made = OKPKey.generate_key("Ed25519")
+    (tmp_path / "key.pem").write_bytes(made.as_pem(private=True))
+    (tmp_path / "public.pem").write_bytes(made.as_pem(private=False))
+    signing = ("--signing-key", "key.pem", "--key-id", "ci", "--sequence", "3", "--expires", "90d")
+    built = sidecar("build", ROOT / "policies", "--to", "b.tar.gz", *signing)
+    assert (built.returncode, built.stderr) == (0, "")
+    assert load_bundle().revision in built.stdout and "number 3, signed by ci" in built.stdout
+    good = sidecar("verify", "b.tar.gz", "--key", "ci=public.pem", "--output", "json")
+    assert json.loads(good.stdout)["sequence"] == 3 and good.returncode == 0
+    for options, words in (
+        (("--key", "other=public.pem"), "another key"),
+        (("--key", "ci=public.pem", "--scope", "x"), "scope"),
+    ):
+        bad = sidecar("verify", "b.tar.gz", *options)
+        assert bad.returncode == 1 and words in bad.stdout
+    decided = sidecar("decide", "b.tar.gz", "--input", "-", input=json.dumps(CALL))
+    assert decided.stdout.startswith("require_approval  amount_needs_approval")
+    half = sidecar("build", ROOT / "policies", "--to", "c.tar.gz", "--signing-key", "key.pem")
+    assert half.returncode == 3 and "--key-id" in half.stderr
