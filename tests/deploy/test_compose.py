@@ -102,6 +102,11 @@ def test_secrets_are_made_once_and_kept(tmp_path):
     assert "/deploy/compose/secrets/" in ignored
 
 
+def test_a_seal_key_made_anywhere_in_a_checkout_cannot_be_added_by_mistake():
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"*.seal-key", "sidecar-data/", "/demo-data/"} <= set(ignored)
+
+
 def test_the_collector_takes_its_configuration():
     path = DEPLOY / "compose" / "config" / "collector.yaml"
     command = [program("otelcol"), "validate", f"--config={path}"]
