@@ -125,6 +125,12 @@ CHECKPOINTS = Counter(
     ("anchor", "outcome"),
     registry=REGISTRY,
 )
+DECISIONS_LOGGED = Counter(
+    "sidecar_decisions_logged_total",
+    "Decisions for the decision log, by outcome (written, dropped, failed).",
+    ("outcome",),
+    registry=REGISTRY,
+)
 TASK_FAILURES = Counter(
     "sidecar_task_failures_total",
     "Failures that a long-lived task caught, to try again.",

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from sidecar import clock
 from sidecar.app.approving import approval_rules, open_notices
+from sidecar.app.deciding import open_decisions
 from sidecar.app.desk import open_desk, open_house
 from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
 from sidecar.app.exporting import open_own_traces, prepare_export, start_export
@@ -126,6 +127,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         open_probes(loaded)  # a probe that does not compile stops the start
         policy, release = policy_parts(config.policy, loaded, own_ports)
         ways = open_upstreams(config, registry, egress)
+        decisions = open_decisions(loaded, master)
         checkpoints = Checkpoints(ledger, config.audit, folder=loaded.path(""))
         gateway = Gateway(
             Ports(
@@ -134,6 +136,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
                 policy=policy,
                 upstreams=ways.upstreams,
                 unanchored=lambda: checkpoints.behind,
+                decided=decisions.tell if decisions else lambda _: None,
             ),
             Settings(
                 mode=config.gateway.mode,
@@ -147,6 +150,8 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         settings = PipelineSettings(loaded=loaded, master=master)
         pipeline = PipelineProcess(PIPELINE_MAIN, msgspec.json.encode(settings))
         await start(stack, policy)
+        if decisions is not None:
+            await start(stack, decisions)
         await start(stack, gateway)
         await start(stack, open_notices(loaded, ledger, egress))
         await start(stack, checkpoints)

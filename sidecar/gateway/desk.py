@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from sidecar.gateway.budget import Budget
 from sidecar.gateway.config import Approvals, Mode
+from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.opening import House
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.settling import Settling
@@ -22,6 +23,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     policy: PolicyPort
     upstreams: Upstreams
     unanchored: Callable[[], bool] = lambda: False
+    decided: Callable[[Decided], None] = lambda _: None
 
 
 class Settings(Struct, frozen=True, kw_only=True):

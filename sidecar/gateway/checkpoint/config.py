@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from processors.value import duration_ns
 from sidecar.errors import Problem
+from sidecar.gateway.decisions.event import Rule
 
 _LEAST_NS = 1_000_000_000
 
@@ -19,6 +20,15 @@ class Anchor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout: str = "30s"
 
 
+class DecisionLog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Decisions in OPA's shape, one a line: into ``file``, none where it is empty. ``hide`` names
+    values of the input by JSON pointer."""
+
+    file: str = ""
+    hide: tuple[Rule, ...] = ()
+    labels: dict[str, str] = {}
+
+
 class Audit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``checkpoint``: how often. ``lag_max``: for how long an anchor may be behind before calls
     with effects are refused."""
@@ -26,6 +36,7 @@ class Audit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoint: str = "60s"
     anchors: tuple[Anchor, ...] = ()
     lag_max: str = "24h"
+    decisions: DecisionLog = DecisionLog()
 
     @property
     def every_seconds(self) -> float:
@@ -43,6 +54,10 @@ class Audit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_duration("checkpoint", self.checkpoint),
             *_duration("lag_max", self.lag_max),
         ]
+        for index, rule in enumerate(self.decisions.hide):
+            if not rule.pointer.startswith("/"):
+                text = "must be a JSON pointer into the input, such as /arguments/card"
+                found.append(Problem(f"decisions.hide.{index}.pointer", text))
         seen: set[str] = set()
         for index, anchor in enumerate(self.anchors):
             where = f"anchors.{index}"

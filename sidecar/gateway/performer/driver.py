@@ -21,6 +21,7 @@ from sidecar.errors import StoreUnavailable
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import commands, events, receipt, response
 from sidecar.gateway.action import Prepared
+from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.hold import Costs, NoRoom, accounts, costs, holds
 from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
@@ -218,12 +219,14 @@ class Performer:
             budget=self._standings(),
         )
         asked = document(action, self._principal, situation, self._prepared.value)
+        started_ns = clock.monotonic_ns()
         try:
             answer = await self._desk.ports.policy.decide(asked)
         except Exception as error:  # whatever went wrong there, it is no permission
             _LOG.error("policy failed", why=error)
             answer = denied("policy failed")
         self._decision = answer.decision(self._desk.new_id())
+        self._tell(asked, situation.time_ns, clock.monotonic_ns() - started_ns)
         host = self._desk.ports.registry.host(action.upstream)
         beyond = exceeded(self._limits, action, host=host)
         try:
@@ -231,6 +234,23 @@ class Performer:
         except NoRoom as none:
             return events.Decided(decision=self._decision, exceeded=beyond, no_room=none.refusal)
         return events.Decided(decision=self._decision, exceeded=beyond, reserves=reserves)
+
+    def _tell(self, asked: dict[str, Any], at_ns: int, took_ns: int) -> None:
+        """For the decision log, if there is one."""
+        assert self._decision is not None
+        self._desk.ports.decided(
+            Decided(
+                decision=self._decision,
+                document=asked,
+                project=self.call.project,
+                principal=self.call.principal,
+                tool=self.call.tool,
+                call_id=self.call.call_id,
+                trace_id=self.call.trace_id,
+                at_ns=at_ns,
+                took_ns=took_ns,
+            )
+        )
 
     @property
     def _costs(self) -> Costs:
