@@ -27,7 +27,7 @@ from sidecar.app.policy import follow_policy, policy_parts
 from sidecar.app.sealing import check_keyring, keyring, master_key
 from sidecar.app.settings import PipelineSettings
 from sidecar.app.tools import open_probes, open_registry
-from sidecar.app.upstreams import open_upstreams
+from sidecar.app.upstreams import open_authz, open_upstreams
 from sidecar.config import Loaded
 from sidecar.control.driver import CursorWatch, Readiness, answers, holds
 from sidecar.control.grpc import ControlGrpc
@@ -260,6 +260,7 @@ async def _listen(
                 desk,
                 listen=config.control.grpc,
                 tls=tls("control.grpc_tls", config.control.grpc_tls),
+                also=open_authz(config, gateway, who),
             ),
         ),
         ("metrics.listen", config.metrics.listen, metrics),

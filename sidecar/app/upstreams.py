@@ -1,16 +1,30 @@
 """Where tool calls go: HTTP upstreams, and MCP servers with the wire that agents reach them by."""
 
+import grpc
 from msgspec import Struct
 
 from processors.value import duration_ns
 from sidecar.app.approving import approval_rules
 from sidecar.config import Config
 from sidecar.egress.client import Egress
+from sidecar.gateway.authz.grpc import ExtAuthz
 from sidecar.gateway.client import HttpUpstreams, RoutedUpstreams
+from sidecar.gateway.driver import Gateway
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc.client import McpUpstreams
 from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.gateway.upstream import Upstreams
+from sidecar.identity.driver import Authenticate
+
+
+def open_authz(
+    config: Config, gateway: Gateway, who: Authenticate
+) -> tuple[grpc.GenericRpcHandler, ...]:
+    """The service that answers Envoy, where it is asked for."""
+    wanted = config.gateway.ext_authz
+    if not wanted.on:
+        return ()
+    return (ExtAuthz(gateway, who, irreversible=wanted.irreversible).handlers,)
 
 
 class WaysOut(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@
 """
 
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -82,7 +82,10 @@ Context = ServicerContext[bytes, bytes]
 
 
 class ControlGrpc:
-    """Serves the control API. ``start``, then ``port``; ``stop`` is safe always."""
+    """Serves the control API. ``start``, then ``port``; ``stop`` is safe always.
+
+    ``also``: services of others on the same port, which ask for credentials themselves.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,9 @@ class ControlGrpc:
         *,
         listen: str = "127.0.0.1:4321",
         tls: Certificate | None = None,
+        also: Sequence[grpc.GenericRpcHandler] = (),
     ) -> None:
+        self._also = tuple(also)
         self._desk = desk
         self._listen = listen
         self._tls = tls
@@ -118,6 +123,7 @@ class ControlGrpc:
             }
             generic = grpc.method_handlers_generic_handler(service, handlers)
             server.add_generic_rpc_handlers((generic,))
+        server.add_generic_rpc_handlers(self._also)
         healthy = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
         for service in ("", *SERVICES):

@@ -73,6 +73,17 @@ class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class ExtAuthz(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Envoy's external authorisation on ``control.grpc``: decisions only.
+
+    ``irreversible``: such calls may be allowed too, though nothing here keeps them from being made
+    twice.
+    """
+
+    on: bool = False
+    irreversible: bool = False
+
+
 class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which requests are this tool: method, and a path template such as ``/orders/{order_id}``; or
     ``tool``, its name on an MCP server."""
@@ -187,6 +198,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mcp: tuple[McpServer, ...] = ()
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
+    ext_authz: ExtAuthz = ExtAuthz()
     tls: Tls = Tls()
 
     @property

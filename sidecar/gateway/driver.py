@@ -257,7 +257,7 @@ class Gateway:
         self, request: ToolRequest, principal: Principal, audience: Audience | None
     ) -> ToolReply:
         started_ns = clock.monotonic_ns()
-        performer = self._open(request, principal, audience)
+        performer = self.open(request, principal, audience)
         running = self._open_desk.running
         running.add(performer.call.call_id)
         try:
@@ -282,9 +282,10 @@ class Gateway:
                 waiting.extend(machine.handle(event))
         raise AssertionError(f"{machine} ended without a reply")
 
-    def _open(
-        self, request: ToolRequest, principal: Principal, audience: Audience | None
+    def open(
+        self, request: ToolRequest, principal: Principal, audience: Audience | None = None
     ) -> Performer:
+        """The hands of one call, opened or refused; nothing is done yet."""
         desk, call_id, now_ns = self._open_desk, self._new_id(), self._now_ns()
         try:
             prepared = prepare(

@@ -116,6 +116,11 @@ class Performer:
         return first.refusal is None and first.respond_async and first.has_key
 
     @property
+    def decision_id(self) -> str:
+        """The decision's id, empty where policy was not asked."""
+        return self._decision.decision_id if self._decision else ""
+
+    @property
     def observed(self) -> bool:
         """Whether the call is only observed: nothing of policy refuses it."""
         return self._opening is not None and self._opening.received.observe
