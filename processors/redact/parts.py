@@ -29,6 +29,7 @@ from processors.redact.substitute import BY_KEY, SUBSTITUTED
 _WORD: Final = re.compile(r"\w+")
 # Two words and the little between them; where a quotation was taken out stand several blanks.
 _NEXT: Final = re.compile(r"(?<!\w)(?=(\w+)((?:[^\w\s\"{}\[\]]|\s(?!\s)){1,3})(\w+))")
+_INDEX: Final = re.compile(r"\d{1,3}\Z")  # in a list; fewer digits than a secret has
 _MARKS: Final = re.compile(r"[^\w\s]{4,}")
 _BLANK: Final = re.compile(r"[^\S ]")
 _ESCAPE: Final = re.compile(r"\\+(?:u[0-9a-fA-F]{4}|.)?")
@@ -62,6 +63,13 @@ class Parts:
         pieces[::2] = [self._shown(piece) for piece in pieces[::2]]
         shown = "".join(pieces)
         return after if shown == after else _REPEATED.sub(BY_KEY, shown)
+
+    def place(self, after: str) -> str:
+        """A dotted place, redacted to ``after``, without the keys that are shown nowhere else."""
+        if self._same:
+            return after
+        keys = after.split(".")
+        return ".".join(key if _INDEX.match(key) else self.text(key) for key in keys)
 
     def shows(self, after: str) -> bool:
         """Whether a part, redacted to ``after``, stays as it is."""

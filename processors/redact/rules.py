@@ -147,6 +147,15 @@ def _detection(item: Detection, keep: Keeping, parts: Parts) -> Detection:
 def _exhibit(item: Exhibit, keep: Keeping, parts: Parts) -> Exhibit:
     return replace(
         item,
-        field=keep.code(item.field) if item.field else item.field,
+        field=_place(item.field, keep, parts) if item.field else item.field,
         excerpt=_part(item.excerpt, keep, parts),
     )
+
+
+def _place(field: str, keep: Keeping, parts: Parts) -> str | None:
+    """A place in a step: which field of it is ours to tell, the keys below it are content."""
+    head, dot, below = field.partition(".")
+    ours, kept = keep.code(head), keep.text(below) if dot else None
+    if ours is None or not kept:
+        return ours
+    return f"{ours}.{parts.place(kept)}"

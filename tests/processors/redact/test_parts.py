@@ -163,3 +163,63 @@ def test_a_part_shows_neither_what_was_uncovered_nor_words_never_said_in_a_row(w
 def test_an_amount_stays_where_a_number_shown_is_that(shown, amount, kept):
     found = cut(f"{shown}; password={amount}-x", "It is issued.", amount)[1]
     assert found == (amount if kept else None)
+
+
+@pytest.mark.requirement("RED-02")
+@pytest.mark.parametrize(
+    ("capture", "places"),
+    [
+        ("off", ["result", "result", "result", "decision", "claim-1", None]),
+        (
+            "redacted",
+            [
+                "result.password.[secret]",
+                "result.notes.12.of x",
+                "result.[email]",
+                "decision",
+                "claim-1",
+                None,
+            ],
+        ),
+        (
+            "full",
+            [
+                f"result.password.{SECRET}",
+                "result.notes.12.of x",
+                "result.jo@a.example",
+                "decision",
+                "claim-1",
+                None,
+            ],
+        ),
+    ],
+)
+def test_the_place_of_an_exhibit_tells_no_key_that_is_not_kept(capture, places):
+    result = {
+        "password": {SECRET: "wire it"},
+        "notes": [{"of x": "wire it"}],
+        "jo@a.example": "wire it",
+    }
+    step = Step(step_id="s", kind="tool_call", tool=Tool(name="read", result=result))
+    found = Detection(
+        detection_id="d",
+        code="injected_instruction",
+        severity="major",
+        sentence="read: it did as it was told",
+        remedy="none",
+        evidence=tuple(Exhibit(role="source", field=field) for field in TOLD),
+    )
+    trace = AgentTrace(trace_id="0" * 32, steps=(step,), detections=(found,))
+    kept = redact(trace, capture)
+    assert [one.field for one in kept.detections[0].evidence] == places
+    assert redact(kept, capture) == kept
+
+
+TOLD = (
+    f"result.password.{SECRET}",
+    "result.notes.12.of x",
+    "result.jo@a.example",
+    "decision",
+    "claim-1",
+    None,
+)
