@@ -220,6 +220,8 @@ async def control(folder, *, tool_changes=None, **more):
                 method, url, json=json, data=data, headers=sent, allow_redirects=False
             ) as response:
                 found = {name.lower(): value for name, value in response.headers.items()}
+                if "Set-Cookie" in response.headers:
+                    found["set-cookie"] = "\n".join(response.headers.getall("Set-Cookie"))
                 return Told(response.status, found, await response.read())
 
         each.member, each.http_ask = member, http_ask

@@ -43,8 +43,9 @@ def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> "
         return None  # without, a token is no form of key
     # JOSE is loaded by who asked for it.
     from sidecar.identity.http import ANSWER_BYTES_MAX, KeySource, OidcTokens
+    from sidecar.identity.login.http import CodeLogin
 
-    sources = []
+    sources, logins = [], []
     for index, provider in enumerate(loaded.config.identity.oidc):
         tls = None
         if provider.ca_file:
@@ -60,8 +61,11 @@ def open_tokens(loaded: Loaded, stack: AsyncExitStack, own_ports: Set[int]) -> "
         egress = Egress(own_ports=own_ports, tls=tls, response_bytes_max=ANSWER_BYTES_MAX)
         stack.push_async_callback(egress.close)
         sources.append((provider, KeySource(provider, egress, clock.monotonic_ns)))
+        if provider.login is not None:
+            file = provider.login.secret_file
+            logins.append(CodeLogin(provider, egress, str(loaded.path(file)) if file else ""))
     organisations = {each.name: each.projects for each in loaded.config.organisations}
-    return OidcTokens(sources, clock.now_ns, organisations)
+    return OidcTokens(sources, clock.now_ns, organisations, logins)
 
 
 def declared_keys(loaded: Loaded) -> dict[str, StoredKey]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.identity.driver import Authenticate
+from sidecar.identity.login.http import CodeLogin
 from sidecar.listen.address import split_address
 from sidecar.pipeline.client import DropWatch, OutcomeWatch
 from sidecar.pipeline.process import PipelineProcess
@@ -183,6 +184,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             mcp=ways.mcp,
             desk=desk,
             ready=ready,
+            logins=() if tokens is None else tokens.logins,
         )
         own_ports |= {split_address(address)[1] for address in addresses.values()}
         pids: dict[str, int | None] = {"main": os.getpid(), "pipeline": pipeline.pid}
@@ -210,6 +212,7 @@ async def _listen(
     mcp: McpWire | None,
     desk: Desk,
     ready: Readiness,
+    logins: Sequence[CodeLogin],
 ) -> dict[str, str]:
     """Start every listener that has an address; the addresses as bound."""
     config, tls = loaded.config, partial(open_certificate, loaded)
@@ -251,6 +254,8 @@ async def _listen(
                 desk,
                 listen=config.control.listen,
                 tls=tls("control.tls", config.control.tls),
+                logins=logins,
+                pages=approval_rules(config).pages,
             ),
         ),
         (

@@ -13,7 +13,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from sidecar.gateway.problem import Refused
 from sidecar.gateway.strict import NotStrict, read_json
 from sidecar.identity.client import shown
 from sidecar.identity.keys import Unauthenticated
+from sidecar.identity.login.http import CodeLogin
 from sidecar.identity.roles import Permission
 from sidecar.listen.address import split_address
 from sidecar.listen.fault import ConnectionLimits
@@ -66,9 +67,11 @@ class ControlServer:
         listen: str = "127.0.0.1:4320",
         limits: ConnectionLimits = ConnectionLimits(connections_max=128),  # noqa: B008 - frozen
         tls: Certificate | None = None,
+        logins: Sequence[CodeLogin] = (),
+        pages: str = "",
     ) -> None:
         self._desk = desk
-        self._people = Pages(desk, tls=tls is not None)
+        self._people = Pages(desk, tls=tls is not None, logins=logins, pages=pages)
         self._address = split_address(listen)
         self._limits = limits
         described = openapi.document(desk.version.api)

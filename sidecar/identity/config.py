@@ -80,6 +80,16 @@ class ClaimGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     role: Role | None = None
 
 
+class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How people sign in to the approval pages at a provider: this sidecar's ``client_id`` there,
+    and the file with its secret, if it has one. The provider sends them back to
+    ``<approvals.pages>/approvals/signed-in``."""
+
+    client_id: str
+    secret_file: str = ""
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+
+
 class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An OpenID Connect provider. ``audience`` must be in a token's ``aud``; ``clock_skew``: how
     far our clocks may be apart; ``lifetime_max``: how much longer a token may be good for, since
@@ -97,6 +107,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jwks_url: str = ""
     allow_cidrs: tuple[str, ...] = ()
     ca_file: str = ""
+    login: Login | None = None
 
     @property
     def target(self) -> Target:
@@ -117,6 +128,10 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.issuer:
             yield Problem("issuer", "is empty")
         yield from _durations(self)
+        if self.login is not None and self.login.client_id != self.audience:
+            yield Problem("login.client_id", "is not the audience, which id tokens are made for")
+        if self.login is not None and "openid" not in self.login.scopes:
+            yield Problem("login.scopes", "has no openid; there would be no id token")
         if not self.grants:
             yield Problem("grants", "names none; no token would open anything")
         for index, grant in enumerate(self.grants):

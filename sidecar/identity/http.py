@@ -23,6 +23,7 @@ from sidecar.egress.rules import Target
 from sidecar.identity import oidc
 from sidecar.identity.config import Provider
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
+from sidecar.identity.login.http import CodeLogin
 from sidecar.identity.oidc import PublicKey
 from sidecar.telemetry import REGISTRY, log
 
@@ -145,14 +146,16 @@ class KeySource:
 
 
 class OidcTokens:
-    """The ``Tokens`` of all configured providers."""
+    """The ``Tokens`` of all configured providers; ``logins`` are those at which people sign in."""
 
     def __init__(
         self,
         sources: Sequence[tuple[Provider, KeySource]],
         now_ns: Callable[[], int],
         organisations: Mapping[str, Sequence[str]],
+        logins: Sequence[CodeLogin] = (),
     ) -> None:
+        self.logins = logins
         self._sources = sources
         self._now_ns = now_ns
         self._organisations = organisations

@@ -11,7 +11,7 @@
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,6 +26,8 @@ from sidecar.control.pages.session import Session, Sessions
 from sidecar.control.worker import Desk
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway.problem import Refused
+from sidecar.identity.login.http import CodeLogin
+from sidecar.identity.login.rules import BEGUN_NS, LoginFailed, UnderWay
 from sidecar.store.envelope import SealBroken
 from sidecar.telemetry import log
 
@@ -35,6 +37,7 @@ _ID = re.compile(r"[0-9A-Za-z_-]{1,128}\Z")
 _TO = re.compile(r"/approvals(/[0-9A-Za-z_-]{1,128})?(\?project=[0-9A-Za-z_.-]{1,128})?\Z")
 _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 10
+_OPENS_NOTHING = "That credential opens nothing here."
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -50,6 +53,8 @@ class Pages:
         desk: Desk,
         *,
         tls: bool,
+        logins: Sequence[CodeLogin] = (),
+        pages: str = "",
         now_ns: Callable[[], int] = clock.now_ns,
         random: Callable[[int], bytes] = clock.random_bytes,
     ) -> None:
@@ -57,6 +62,9 @@ class Pages:
         self._tls = tls
         self._now_ns = now_ns
         self._sessions = Sessions(random)
+        self._under_way = UnderWay(random)
+        self._logins = {each.name: each for each in logins} if pages else {}
+        self._back = f"{pages.rstrip('/')}{view.ROOT}/signed-in"
 
     def routes(self) -> list[web.RouteDef]:
         """Where each page is."""
@@ -65,6 +73,8 @@ class Pages:
             web.get(root, self._page(self._list)),
             web.post(f"{root}/sign-in", self._page(self._sign_in)),
             web.post(f"{root}/sign-out", self._page(self._sign_out)),
+            web.get(f"{root}/oidc/{{provider}}", self._page(self._send_away)),
+            web.get(f"{root}/signed-in", self._page(self._come_back)),
             web.get(f"{root}/{{approval_id}}", self._page(self._show)),
             web.post(f"{root}/{{approval_id}}/vote", self._page(self._vote)),
         ]
@@ -76,7 +86,10 @@ class Pages:
             try:
                 answer = await handler(request)
             except _NotSignedIn:
-                answer = _html(view.sign_in(_here(request)))
+                answer = _html(view.sign_in(_here(request), providers=tuple(self._logins)))
+            except LoginFailed as failed:
+                text = view.sign_in(view.ROOT, str(failed), tuple(self._logins))
+                answer = _html(text, 403)
             except Refused as refused:
                 answer = _html(view.problem("That did not work", refused.detail), refused.status)
             except (StoreUnavailable, SealBroken) as error:
@@ -139,19 +152,67 @@ class Pages:
         except Refused as refused:
             if refused.status not in (401, 403):
                 raise
-            return _html(view.sign_in(to, "That credential opens nothing here."), refused.status)
+            text = view.sign_in(to, _OPENS_NOTHING, tuple(self._logins))
+            return _html(text, refused.status)
+        return self._opened(request, presented, principal, to)
+
+    def _opened(
+        self, request: web.Request, presented: Presented, principal: Principal, to: str
+    ) -> web.Response:
+        """A session, and the way to the page that was asked for."""
         self._sessions.close(self._cookie(request))
         answer = _see_other(to)
+        self._keep(answer, self._cookie_name, self._sessions.open(presented, self._now_ns()))
+        _LOG.info("signed_in", by=principal.id)
+        return answer
+
+    async def _send_away(self, request: web.Request) -> web.StreamResponse:
+        """To a provider, to sign in there."""
+        login = self._logins.get(request.match_info["provider"])
+        if login is None:
+            raise Refused(404, "no_such_page", "there is no such page")
+        to = request.query.get("to", "")
+        state, browser, begun = self._under_way.begin(
+            login.name, to if _TO.match(to) else view.ROOT, self._now_ns()
+        )
+        answer = _see_other(await login.url(begun, state, self._back))
+        self._keep(answer, self._browser_name, browser, seconds=BEGUN_NS // 10**9)
+        return answer
+
+    async def _come_back(self, request: web.Request) -> web.StreamResponse:
+        """From a provider, with a code. Raises LoginFailed."""
+        given = {name: request.query.getall(name, []) for name in ("state", "code", "iss")}
+        browser = request.cookies.get(self._browser_name, "")
+        if len(given["state"]) != 1 or not browser:
+            raise LoginFailed("this sign-in is not under way any more; begin anew")
+        begun = self._under_way.take(given["state"][0], browser, self._now_ns())
+        login = self._logins[begun.provider]
+        if len(given["code"]) != 1 or given["iss"] not in ([], [login.issuer]):
+            raise LoginFailed("the provider signed nobody in")
+        text = await login.token(begun, given["code"][0], self._back)
+        presented = Presented(authorization=f"Bearer {text}")
+        try:
+            principal = await self._desk.principal(presented, None, "store.read")
+        except Refused as refused:
+            if refused.status not in (401, 403):
+                raise
+            raise LoginFailed(_OPENS_NOTHING) from None
+        answer = self._opened(request, presented, principal, begun.to)
+        answer.del_cookie(self._browser_name, path="/", secure=self._tls, httponly=True)
+        return answer
+
+    def _keep(
+        self, answer: web.Response, name: str, value: str, seconds: int | None = None
+    ) -> None:
         answer.set_cookie(
-            self._cookie_name,
-            self._sessions.open(presented, self._now_ns()),
+            name,
+            value,
+            max_age=seconds,
             httponly=True,
             secure=self._tls,
             samesite="Lax",  # a link to a page works for who is signed in; forms check more
             path="/",
         )
-        _LOG.info("signed_in", by=principal.id)
-        return answer
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         form = await _form(request, {"form_token"})
@@ -191,6 +252,10 @@ class Pages:
     @property
     def _cookie_name(self) -> str:
         return _COOKIE_TLS if self._tls else _COOKIE
+
+    @property
+    def _browser_name(self) -> str:
+        return f"{self._cookie_name}-login"
 
 
 async def _form(request: web.Request, names: set[str]) -> dict[str, str]:

@@ -10,9 +10,10 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -53,12 +54,18 @@ class Signed(Struct, frozen=True, kw_only=True):
     form_token: str
 
 
-def sign_in(to: str, told: str = "") -> str:
-    """The form that takes a key or a token; ``to`` is the page that was asked for."""
+def sign_in(to: str, told: str = "", providers: Sequence[str] = ()) -> str:
+    """The form that takes a key or a token, and the providers to sign in at; ``to`` is the page
+    that was asked for."""
+    links = "".join(
+        f'<p><a href="{ROOT}/oidc/{escape(name)}?to={escape(quote(to, safe=""))}">'
+        f"Sign in with {_shown(name)}</a></p>"
+        for name in providers
+    )
     return _page(
         "Sign in to approve",
-        f"{_told(told)}<p>Sign in with your own approver key, or with a token of your identity"
-        " provider. An agent's credential opens nothing here.</p>"
+        f"{_told(told)}{links}<p>Sign in with your own approver key, or with a token of your"
+        " identity provider. An agent's credential opens nothing here.</p>"
         f'<form method="post" action="{ROOT}/sign-in" autocomplete="off">'
         f'<input type="hidden" name="to" value="{escape(to)}">'
         '<label>Key or token<input type="password" name="key" required autofocus'
