@@ -28,7 +28,7 @@ SECRET = "client-secret"
 
 
 class Idp:
-    """A provider: ``grant`` a code for a person, and it is exchanged once, by who has the verifier."""
+    """A provider: ``grant`` a code for a person; who has the verifier exchanges it, once."""
 
     def __init__(self):
         self.key = ECKey.generate_key("P-256", {"kid": "k1", "use": "sig", "alg": "ES256"})
@@ -254,7 +254,7 @@ GOOD = {
 )  # fmt: skip
 def test_a_discovery_document_names_its_own_https_endpoints(changes):
     assert endpoints(GOOD, "https://i").token == "https://i/t"
-    with pytest.raises(ValueError, match="its|endpoint"):
+    with pytest.raises(ValueError, match=r"its|endpoint"):
         endpoints(GOOD | changes, "https://i")
 
 
