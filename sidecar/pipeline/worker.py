@@ -71,8 +71,10 @@ def live(open_life: Callable[[bytes], Life], name: str) -> int:
     """
     configure_logging()
     os.nice(19)
-    # Ctrl-C reaches the whole process group; the parent decides when this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal's Ctrl-C and a supervisor's end reach every process; the parent decides when this
+    # one ends, and starts it anew where it ends too early.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     settings = sys.stdin.buffer.readline()
     try:
         life = open_life(settings)
@@ -90,10 +92,9 @@ def live(open_life: Callable[[bytes], Life], name: str) -> int:
 
 
 async def _until_the_parent_ends(life: Life) -> None:
-    """The loops, until the parent closes standard input or the process gets SIGTERM."""
+    """The loops, until the parent closes standard input, which its death does too."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
     threading.Thread(target=_await_end, args=(loop, stop), name="parent", daemon=True).start()
     await life.run(stop)
 

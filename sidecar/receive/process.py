@@ -49,7 +49,9 @@ class Told(Struct, frozen=True):
 
 def main(parent: int) -> None:
     """Answer until standard input ends. ``parent`` is the process id to end with."""
-    signals.signal(signals.SIGINT, signals.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
+    for number in (signals.SIGINT, signals.SIGTERM):
+        # A terminal's Ctrl-C and a supervisor's end reach every process: the parent drains first.
+        signals.signal(number, signals.SIG_IGN)
     os.nice(_NICENESS)
     keep_buffers()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -126,7 +126,9 @@ def _evaluate(engine: Any, kind: int, payload: bytes) -> bytes:
 
 
 def _confine(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the parent's to handle
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A terminal's Ctrl-C and a supervisor's end reach every process: the parent drains first.
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above

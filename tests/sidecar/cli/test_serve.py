@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -126,6 +127,32 @@ def test_sigterm_ends_the_whole_tree(tmp_path):
         assert process.wait(timeout=20) == 0
         gone = subprocess.run(["ps", "-p", str(pipeline)], capture_output=True, check=False)
         assert gone.returncode == 1
+
+
+def tree(parent):
+    """Every process below one."""
+    asked = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True)
+    below = [int(line) for line in asked.stdout.split()]
+    return {*below, *(one for each in below for one in tree(each))}
+
+
+def test_an_end_that_reaches_every_process_is_the_first_ones_to_carry_out(tmp_path):
+    with serving(tmp_path) as (process, told):
+        url, key = f"http://{told['addresses']['receive.http']}/v1/traces", told["keys"]["agent"]
+        assert post_json(url, key) == 200  # what serves the first request is there by now
+        wait_for(lambda: "by-hand" in listed(tmp_path))
+        before = tree(process.pid)
+        assert told["pids"]["pipeline"] in before
+        for number in (signal.SIGTERM, signal.SIGINT):
+            for each in before:
+                os.kill(each, number)
+        assert post_json(url, key) == 200
+        listed(tmp_path)  # takes a while in which one that ended would be gone
+        assert tree(process.pid) == before
+        for each in (*before, process.pid):
+            os.kill(each, signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert "died" not in (tmp_path / "stderr.txt").read_text()
 
 
 def fails(folder, config, *arguments):
