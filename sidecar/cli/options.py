@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from sidecar.errors import SidecarError
 from sidecar.plain import plain, plain_json, plain_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,6 +78,13 @@ def say(text: str) -> bool:
     except BrokenPipeError:
         hush()
         return False
+    except OSError as error:
+        hush()
+        raise SidecarError(
+            f"the result cannot be written: {error.strerror}",
+            where="standard output",
+            do="Make room there, or send it elsewhere.",
+        ) from None
     return True
 
 

@@ -1,5 +1,6 @@
 """The command line: exit codes, and what a user is told."""
 
+import os
 import subprocess
 import sys
 
@@ -78,3 +79,18 @@ def test_an_unwritable_store_is_named(tmp_path):
     done = run("key", "list", "--store", store, cwd=tmp_path)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr and "file/data" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_result_that_cannot_be_written_is_not_our_fault_and_not_success(tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sidecar", "policy", "check"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 3
+    assert "cannot be written" in done.stderr and "internal fault" not in done.stderr

@@ -12,6 +12,7 @@ from postgres_rig import GUARDED, PASSWORD, Server, database, shared
 from sidecar.errors import StoreUnavailable
 from sidecar.store.location import read_location
 from sidecar.store.migrate import numbered
+from sidecar.store.postgres.backend import PostgresBackend
 from sidecar.store.postgres.connection import READ_SECONDS, Database
 from sidecar.store.postgres.migrations import applied, migrate, migrations
 
@@ -250,3 +251,12 @@ def test_a_user_without_the_right_to_change_it_uses_a_schema_that_is_up_to_date(
     finally:
         server.execute("DROP OWNED BY plain", name)
         server.execute("DROP ROLE plain")
+
+
+def test_keys_of_a_database_without_a_store_are_not_none():
+    with database(migrated=False) as url, closing(PostgresBackend(read_location(url))) as stores:
+        with pytest.raises(StoreUnavailable, match="there is no store"):
+            stores.keys(make=False)
+        with closing(stores.keys()) as keys:
+            assert keys.list_keys() == []
+        stores.keys(make=False).close()
