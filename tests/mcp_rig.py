@@ -14,6 +14,7 @@ from gateway_rig import AllowAll, keyring
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context, MCPServer
+from msgspec import structs
 
 from processors.model.call import Reason
 from sidecar import clock
@@ -133,7 +134,7 @@ class Gated:
             kind, project, name, id_bytes=clock.random_bytes(8),
             secret_bytes=clock.random_bytes(32), now_ns=clock.now_ns(),
         )  # fmt: skip
-        self.keys.add_key(row)
+        self.keys.add_key(structs.replace(row, **fields))
         return text
 
     async def authenticate(self, shown):

@@ -156,6 +156,21 @@ def test_nothing_to_show_is_an_error_that_says_why(tmp_path):
     run(tmp_path, scenario, policy=AllowListed(hidden=hidden))
 
 
+@pytest.mark.requirement("MCP-01")
+def test_a_credential_for_some_tools_sees_and_calls_no_others(tmp_path):
+    async def scenario(each):
+        narrow = each.credential("agent", name="reader", tools=("find_customer",))
+        async with each.client("2026-07-28", credential=narrow) as client:
+            found = await client.list_tools()
+            assert [tool.name for tool in found.tools] == ["find_customer"]
+            assert found.meta["agenttwin/withheld"] == {"denied": 2}
+        answer = await call(each, credential=narrow)
+        assert code_of(answer) == (-32001, "tool_not_granted")
+        assert each.crm.notes == []
+
+    run(tmp_path, scenario)
+
+
 BODY = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
 ODD = {
     "a batch": (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),

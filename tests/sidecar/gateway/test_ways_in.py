@@ -6,15 +6,20 @@ import json
 
 import pytest
 from gateway_rig import AllowAll, rig
+from hypothesis import given
+from hypothesis import strategies as st
 from test_framing import exchange, status
 
+from processors.model.principal import Principal
 from sidecar.egress.rules import Target
+from sidecar.gateway.action import prepare
 from sidecar.gateway.config import Match, Tool, Upstream
 from sidecar.gateway.explicit import explicit_request
 from sidecar.gateway.forward import below, read_absolute
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import Registry
 
+AGENT = Principal(id="key:1", kind="agent", project="shop")
 GOOD = "Proxy-Authorization: Bearer {key}"
 BODY = b'{"amount": 20.50, "currency": "EUR"}'
 
@@ -191,6 +196,32 @@ def test_an_argument_of_the_path_is_one_segment_or_refused(tmp_path, value):
             assert refused.value.code == "action_malformed"
 
     run(tmp_path, scenario)
+
+
+PLACES = Registry.from_config(
+    (Upstream(name="u", url="http://u.example"),),
+    (
+        Tool(name="get", upstream="u", match=Match(method="GET", path="/a/{x}/b/{y}")),
+        Tool(name="put", upstream="u", match=Match(method="PUT", path="/a/{x}")),
+    ),
+    {},
+)
+
+
+@pytest.mark.requirement("GW-05")
+@given(x=st.text(max_size=12), y=st.text(max_size=12), z=st.text(max_size=12))
+def test_no_argument_reaches_another_place_than_its_own(x, y, z):
+    for tool, arguments in (("get", {"x": x, "y": y, "z": z}), ("put", {"x": x, "z": z})):
+        document = json.dumps({"tool": tool, "arguments": arguments}).encode()
+        try:
+            found = explicit_request(document, (), PLACES)
+            prepared = prepare(found, AGENT, PLACES)
+        except Refused as refused:
+            assert refused.status == 400
+            continue
+        assert prepared.arguments == arguments
+        assert prepared.path.count("/") == (4 if tool == "get" else 2)
+        assert prepared.tool.name == tool
 
 
 def test_arguments_without_a_part_in_the_path_leave_as_the_bytes_they_came_as():
