@@ -113,6 +113,19 @@ CHILD_RESTARTS = Counter(
     ("child",),
     registry=REGISTRY,
 )
+POLICY_RELOADS = Counter(
+    "sidecar_policy_reloads_total",
+    "Changed policy bundles: activated, refused for loosening, or unusable.",
+    ("result",),
+    registry=REGISTRY,
+)
+SHADOW_DECISIONS = Counter(
+    "sidecar_policy_shadow_decisions_total",
+    "Shadow decisions against those that counted: same, loosened, tightened, changed, failed, "
+    "skipped.",
+    ("result",),
+    registry=REGISTRY,
+)
 HTTP_FAULTS = Counter(
     "sidecar_http_faults_total",
     "Connections and requests that no handler answered, by listener and reason.",

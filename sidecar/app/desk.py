@@ -1,5 +1,6 @@
 """The control API's desk, and what it tells of the sidecar itself."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
@@ -48,7 +49,7 @@ def open_desk(
     return Desk(views, bench, ledger, who, calls, approvals=loaded.config.approvals)
 
 
-def open_house(config: Config, registry: Registry, revision: str) -> House:
+def open_house(config: Config, registry: Registry, revision: Callable[[], str]) -> House:
     """What the control API tells of the sidecar itself."""
     mode, rules = config.gateway.mode, config.approvals
     shown = {
@@ -69,7 +70,7 @@ def open_house(config: Config, registry: Registry, revision: str) -> House:
         version=Version(name=DISTRIBUTION, version=version, api=API_VERSION),
         policy=PolicyDocument(
             engine=config.policy.engine,
-            revision=revision,
+            revision=revision(),
             mode=mode,
             approvers=rules.approvers,
             approvals_expire=rules.expires,
@@ -78,4 +79,5 @@ def open_house(config: Config, registry: Registry, revision: str) -> House:
         tools=tuple(tool_document(registry.tools[name], mode) for name in sorted(registry.tools)),
         projects=shown,
         project=shown[""],
+        revision=revision,
     )

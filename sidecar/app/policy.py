@@ -11,11 +11,12 @@ from sidecar.errors import SidecarError
 from sidecar.gateway.config import Policy
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.policy.files import load_release
+from sidecar.gateway.policy.live.driver import LivePolicy, PolicyWatch
 from sidecar.gateway.policy.opa import OpaServer
 from sidecar.gateway.policy.release import Release, ReleaseInvalid, Terms, read_key
 from sidecar.gateway.policy.worker import PolicyWorker
 
-PolicyEngine = PolicyWorker | OpaServer
+PolicyEngine = LivePolicy | OpaServer
 
 
 def policy_parts(
@@ -27,7 +28,14 @@ def policy_parts(
     deadline_ns = duration_ns(policy.deadline)
     if policy.engine == "embedded":
         release = open_release(policy, loaded)
-        return PolicyWorker(release.bundle, deadline_ns=deadline_ns), release
+        live = LivePolicy(
+            release,
+            lambda each: PolicyWorker(each.bundle, deadline_ns=deadline_ns),
+            remember=policy.remember,
+            accept_loosening=policy.loosening == "accept",
+            shadow=_shadow(policy, loaded),
+        )
+        return live, release
     expected = open_release(policy, loaded) if policy.bundle else None
     server = OpaServer(
         policy.target,
@@ -50,10 +58,25 @@ def open_release(policy: Policy, loaded: Loaded) -> Release:
     return load_release(path, _terms(policy, loaded), clock.now_ns() // 1_000_000_000)
 
 
-def follow_policy(policy: PolicyEngine, gateway: Gateway) -> None:
-    """From now on the gateway activates the revision that an OPA server changes to."""
+def follow_policy(
+    policy: PolicyEngine, gateway: Gateway, config: Policy, loaded: Loaded
+) -> PolicyWatch | None:
+    """From now on the gateway activates what the policy changes to; what looks for a change of the
+    embedded engine's bundle, if that is wanted.
+    """
     if isinstance(policy, OpaServer):
         policy.on_change = gateway.activate_policy
+        return None
+    policy.activate = gateway.activate_policy
+    rest_ns = duration_ns(config.watch)
+    if not rest_ns or not config.bundle:  # the bundle that ships changes with the program only
+        return None
+    return PolicyWatch(policy, lambda: open_release(config, loaded), rest_ns / 1e9)
+
+
+def _shadow(policy: Policy, loaded: Loaded) -> Release | None:
+    """The bundle to try, which need not be signed: it decides nothing."""
+    return load_release(loaded.path(policy.shadow), Terms(), 0) if policy.shadow else None
 
 
 def _terms(policy: Policy, loaded: Loaded) -> Terms:

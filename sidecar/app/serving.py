@@ -156,7 +156,9 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         await start(stack, gateway)
         await start(stack, open_notices(loaded, ledger, egress))
         await start(stack, checkpoints)
-        follow_policy(policy, gateway)
+        watch = follow_policy(policy, gateway, config.policy, loaded)
+        if watch is not None:
+            await start(stack, watch)
         await start(stack, pipeline)
         await start(stack, Trimmer(journal, lambda: traces.cursor(name)))
         await start(stack, DropWatch(traces))
@@ -172,7 +174,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
                 "policy": holds(lambda: policy.answering, "no engine is running"),
             }
         )
-        house = open_house(config, registry, policy.revision)
+        house = open_house(config, registry, lambda: policy.revision)
         desk = open_desk(stack, loaded, who, ledger=ledger, calls=gateway, ring=ring, house=house)
         await start(stack, desk)
         addresses = await _listen(

@@ -84,13 +84,17 @@ class KeyList(Protocol):
 
 
 class House(Struct, frozen=True, kw_only=True):
-    """What the running sidecar knows of itself; ``projects`` by name."""
+    """What the running sidecar knows of itself; ``projects`` by name.
+
+    ``revision`` tells the policy's as it is now; None: as in ``policy``.
+    """
 
     version: documents.Version
     policy: documents.PolicyDocument
     tools: tuple[documents.ToolDocument, ...] = ()
     projects: Mapping[str, documents.ProjectDocument] = {}
     project: documents.ProjectDocument
+    revision: Callable[[], str] | None = None
 
 
 class Views(Struct, frozen=True, kw_only=True):
@@ -348,7 +352,10 @@ def list_tools(views: Views, asked: Asked) -> documents.ToolList:  # noqa: ARG00
 
 def get_policy(views: Views, asked: Asked) -> documents.PolicyDocument:  # noqa: ARG001
     """What decides."""
-    return views.house.policy
+    house = views.house
+    if house.revision is None:
+        return house.policy
+    return msgspec.structs.replace(house.policy, revision=house.revision())
 
 
 def who_am_i(views: Views, asked: Asked) -> documents.Caller:  # noqa: ARG001

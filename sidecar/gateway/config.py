@@ -20,6 +20,7 @@ from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
 ATTEMPTS_MAX = 100
+_REMEMBER_MOST = 10_000
 _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
@@ -368,6 +369,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     With the engine ``opa`` it is the one that the server must have, and empty for whichever it has;
     ``url`` is the server's, ``allow_cidrs`` the ranges it may be in, ``token_file`` holds a bearer
     token for it, and ``deadline`` is 50 to 150 ms.
+
+    ``watch``: how often the embedded engine's bundle is looked at for a change (``0s``: never). A
+    changed one first judges the last ``remember`` decisions; ``loosening`` says whether it decides
+    even where it is less strict. ``shadow``: a bundle that is tried beside it and decides nothing.
     """
 
     engine: Literal["embedded", "opa"] = "embedded"
@@ -377,6 +382,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_cidrs: tuple[str, ...] = ()
     token_file: str = ""
     signing: Signing = Signing()
+    watch: str = "5s"
+    remember: int = 200
+    loosening: Literal["refuse", "accept"] = "refuse"
+    shadow: str = ""
 
     @property
     def target(self) -> Target:
@@ -393,6 +402,14 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         else:
             if self.engine == "opa" and not _OPA_LEAST_NS <= deadline_ns <= _OPA_MOST_NS:
                 found.append(Problem("deadline", "must be 50ms to 150ms with an OPA server"))
+        try:
+            duration_ns(self.watch)
+        except ValueError as error:
+            found.append(Problem("watch", str(error)))
+        if not 0 <= self.remember <= _REMEMBER_MOST:
+            found.append(Problem("remember", f"must be 0 to {_REMEMBER_MOST}"))
+        if self.shadow and self.engine != "embedded":
+            found.append(Problem("shadow", "is for the embedded engine"))
         return [*found, *self._server_problems(), *self._signing_problems()]
 
     def _signing_problems(self) -> list[Problem]:

@@ -75,6 +75,11 @@ class PolicyWorker:
         return self._active is not None and not self._active.lost
 
     @property
+    def waiting(self) -> int:
+        """How many decisions wait for an answer."""
+        return len(self._queue)
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """The process ids of the deciding child and the spare, as far as they run."""
         return tuple(child.pid for child in (self._active, self._spare) if child is not None)

@@ -1,0 +1,271 @@
+"""The embedded engine, kept current: its bundle may change while calls go on, and a candidate may
+be tried beside it.
+
+**Rules**
+1. A bundle that cannot be used changes nothing: the last good one decides on, and the log says why.
+2. Before another bundle decides, the last decisions are judged by it and compared. Where it is
+   looser than what decided, it is not activated unless that is accepted.
+3. The change is one: no decision is given between the new engine and its activation in the ledger,
+   and what the old engine was asked it answers.
+4. A shadow decides nothing: it is asked after the answer is given, at most a few at a time, and
+   what it does wrong touches no call.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from msgspec.structs import replace
+
+from sidecar.errors import SidecarError
+from sidecar.gateway.policy.document import encode
+from sidecar.gateway.policy.live.change import Difference, Report, difference, kind_of, report
+from sidecar.gateway.policy.release import Release
+from sidecar.gateway.policy.result import PolicyAnswer
+from sidecar.gateway.policy.worker import PolicyWorker
+from sidecar.telemetry import POLICY_RELOADS, SHADOW_DECISIONS, TASK_FAILURES, log
+
+SHADOWS_MAX = 64
+DOCUMENT_BYTES_MAX = 64 * 1024
+_REST_SECONDS = 0.01
+_log = log("policy")
+
+Activate = Callable[[int | None], Awaitable[None]]
+MakeWorker = Callable[[Release], PolicyWorker]
+
+
+class LivePolicy:
+    """A policy port over workers made by ``make``. ``start`` it, ``decide``, ``stop`` it.
+
+    ``remember`` is how many decisions are kept, in memory, to judge a change by. ``activate`` is
+    called with the new release's number when another bundle is to decide.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        make: MakeWorker,
+        *,
+        remember: int = 200,
+        accept_loosening: bool = False,
+        shadow: Release | None = None,
+    ) -> None:
+        self.activate: Activate = _nobody
+        self._make = make
+        self._worker = make(release)
+        self._shadow = make(shadow) if shadow is not None else None
+        self._accept_loosening = accept_loosening
+        self._last: deque[tuple[bytes, PolicyAnswer]] = deque(maxlen=remember)
+        self._open = asyncio.Event()
+        self._open.set()
+        self._shadowing: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()
+
+    @property
+    def revision(self) -> str:
+        """The digest of the bundle that decides."""
+        return self._worker.revision
+
+    @property
+    def answering(self) -> bool:
+        """Whether a child is there to decide."""
+        return self._worker.answering
+
+    async def start(self) -> None:
+        """Start the engine, and the shadow's. Raises SidecarError."""
+        await self._worker.start()
+        if self._shadow is not None:
+            try:
+                await self._shadow.start()
+            except BaseException:
+                await self._worker.stop()
+                raise
+
+    async def stop(self) -> None:
+        """Stop both. Safe twice."""
+        if self._shadowing:
+            await asyncio.gather(*self._shadowing, return_exceptions=True)
+        for worker in (self._worker, self._shadow):
+            if worker is not None:
+                await worker.stop()
+
+    async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
+        """The policy's answer on an action's document; without one a denial with ``error``."""
+        await self._open.wait()
+        answer = await self._worker.decide(document)
+        self._remember(document, answer)
+        if self._shadow is not None:
+            self._try(self._shadow, document, answer)
+        return answer
+
+    async def visible(self, document: dict[str, Any]) -> PolicyAnswer:
+        """The policy's answer on whether a principal may see a tool."""
+        await self._open.wait()
+        return await self._worker.visible(document)
+
+    async def change(self, release: Release) -> Report:
+        """Judge the last decisions by another release; let it decide where it may.
+
+        Raises SidecarError where it cannot be used; then nothing has changed.
+        """
+        async with self._reloading:
+            candidate = self._make(release)
+            await candidate.start()
+            try:
+                found = await self._judged_again(candidate)
+                if found.loosened and not self._accept_loosening:
+                    await candidate.stop()
+                    return found
+                await self._swap(candidate, release.sequence)
+            except BaseException:
+                await candidate.stop()
+                raise
+            return replace(found, activated=True)
+
+    async def _judged_again(self, candidate: PolicyWorker) -> Report:
+        found: list[Difference] = []
+        for encoded, before in tuple(self._last):
+            document = orjson.loads(encoded)
+            after = await candidate.decide(document)
+            found.append(difference(_tool(document), before, after))
+        return report(candidate.revision, found)
+
+    async def _swap(self, candidate: PolicyWorker, sequence: int | None) -> None:
+        before = self._worker
+        self._open.clear()
+        try:
+            self._worker = candidate
+            await self.activate(sequence)
+        except BaseException:
+            self._worker = before
+            raise
+        finally:
+            self._open.set()
+        while before.waiting:  # noqa: ASYNC110 - each has its deadline; nobody else wants an event
+            await asyncio.sleep(_REST_SECONDS)
+        await before.stop()
+
+    def _remember(self, document: dict[str, Any], answer: PolicyAnswer) -> None:
+        if answer.error is None:
+            encoded = encode(document)
+            if len(encoded) <= DOCUMENT_BYTES_MAX:
+                self._last.append((encoded, answer))
+
+    def _try(self, shadow: PolicyWorker, document: dict[str, Any], answer: PolicyAnswer) -> None:
+        if len(self._shadowing) >= SHADOWS_MAX:
+            SHADOW_DECISIONS.labels("skipped").inc()
+            return
+        task = asyncio.ensure_future(self._shadow_one(shadow, document, answer))
+        self._shadowing.add(task)
+        task.add_done_callback(self._shadowing.discard)
+
+    async def _shadow_one(
+        self, shadow: PolicyWorker, document: dict[str, Any], answer: PolicyAnswer
+    ) -> None:
+        candidate = await shadow.decide(document)
+        kind = "failed" if candidate.error is not None else kind_of(answer, candidate)
+        SHADOW_DECISIONS.labels(kind).inc()
+        if kind != "same":
+            told = difference(_tool(document), answer, candidate)
+            _log.info(
+                "policy_shadow_differs",
+                kind=kind,
+                tool=told.tool,
+                before=told.before,
+                after=told.after,
+                code=told.code,
+                input_digest=told.input_digest,
+                revision=shadow.revision,
+            )
+
+
+class PolicyWatch:
+    """Looks at the configured bundle every ``rest_seconds`` and lets what has changed decide."""
+
+    def __init__(
+        self, policy: LivePolicy, load: Callable[[], Release], rest_seconds: float
+    ) -> None:
+        self._policy = policy
+        self._load = load
+        self._rest_seconds = rest_seconds
+        self._refused = ""
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start looking."""
+        self._task = asyncio.create_task(self._keep_looking())
+
+    async def stop(self) -> None:
+        """Stop. Safe without start and twice."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def look(self) -> Report | None:
+        """Look once: the report on another bundle than the one that decides, None where it is the
+        same, was refused before, or cannot be used.
+        """
+        try:
+            release = await asyncio.to_thread(self._load)
+        except SidecarError as error:
+            self._refuse(f"unreadable {error}", error)
+            return None
+        if release.bundle.revision in (self._policy.revision, self._refused):
+            return None
+        try:
+            found = await self._policy.change(release)
+        except SidecarError as error:
+            self._refuse(release.bundle.revision, error)
+            return None
+        self._refused = "" if found.activated else found.revision
+        POLICY_RELOADS.labels("activated" if found.activated else "loosening").inc()
+        for each in found.examples:
+            _log.info("policy_change", **_told(each))
+        tell = _log.warning if found.loosened else _log.info
+        tell(
+            "policy_changed" if found.activated else "policy_loosening_not_activated",
+            revision=found.revision,
+            compared=found.compared,
+            loosened=found.loosened,
+            tightened=found.tightened,
+            changed=found.changed,
+        )
+        return found
+
+    def _refuse(self, what: str, error: SidecarError) -> None:
+        if what != self._refused:
+            self._refused = what
+            POLICY_RELOADS.labels("unusable").inc()
+            _log.error("policy_change_refused", why=str(error))
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(self._rest_seconds)
+            try:
+                await self.look()
+            except Exception as error:
+                TASK_FAILURES.labels("policy watch").inc()
+                _log.warning("policy_not_looked_at", fault=error)
+
+
+def _tool(document: dict[str, Any]) -> str:
+    resource = document.get("resource")
+    return str(resource.get("id", "")) if isinstance(resource, dict) else ""
+
+
+def _told(each: Difference) -> dict[str, str]:
+    return {
+        "kind": each.kind,
+        "tool": each.tool,
+        "before": each.before,
+        "after": each.after,
+        "code": each.code,
+        "input_digest": each.input_digest,
+    }
+
+
+async def _nobody(_sequence: int | None) -> None:
+    """Where nobody wants to know."""
