@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sidecar.chaos.plan import Case
 
-_SECONDS = 30
+_SECONDS = 30.0
 _LARGE = 192 * 1024
 """Of a body that is still on its way when the upstream has read half of it."""
 
@@ -21,7 +21,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 async def ask(
-    session: aiohttp.ClientSession, port: int, credential: str, case: Case
+    session: aiohttp.ClientSession,
+    port: int,
+    credential: str,
+    case: Case,
+    *,
+    seconds: float = _SECONDS,
 ) -> Answer | None:
     """The case's call; None where the connection ended without an answer."""
     path = f"http://127.0.0.1:{port}/shop/orders/{case.order}"
@@ -39,7 +44,7 @@ async def ask(
         text = "x" * (_LARGE if case.step == "mid_send" else 8)
         body = json.dumps({"amount": "20.00", "currency": "EUR", "text": text}).encode()
     try:
-        timeout = aiohttp.ClientTimeout(total=_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=seconds)
         async with session.request(
             method, path, headers=headers, data=body, timeout=timeout
         ) as response:

@@ -15,7 +15,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
 
@@ -26,11 +26,12 @@ from sidecar.app.loading import load_config
 from sidecar.app.minting import create_key
 from sidecar.app.opening import open_backend, open_keys, open_ledger
 from sidecar.chaos.client import Answer, ask
-from sidecar.chaos.files import arm, make_folder, prepare
+from sidecar.chaos.files import Ground, arm, make_folder, prepare
 from sidecar.chaos.http import ChaosShop
 from sidecar.chaos.plan import UPSTREAMS, Case, State, Upstream, cases
-from sidecar.chaos.process import Spoil, live
+from sidecar.chaos.process import Spoil
 from sidecar.chaos.proof import Attempt, Found, Proof, Store, conclude
+from sidecar.chaos.worker import Lives
 from sidecar.errors import SidecarError
 from sidecar.gateway.audit import verify
 from sidecar.identity.keys import KeyTerms
@@ -38,7 +39,7 @@ from sidecar.store.backend import LedgerReader
 from sidecar.store.ledger import AuditEntry, CallQuery
 from sidecar.store.location import is_postgres
 
-_START_SECONDS, _DEATH_SECONDS, _ANSWER_SECONDS, _POLL_SECONDS = 60.0, 30.0, 45.0, 0.05
+_ANSWER_SECONDS, _POLL_SECONDS = 45.0, 0.05
 _RETRIED = frozenset({"in_flight", "fail_closed", "policy_error", "upstream_unreachable"})
 _PAGE = 1000
 _UPSTREAM_KILLS = frozenset({"mid_send", "after_send"})
@@ -93,7 +94,7 @@ async def _lane(
     async with AsyncExitStack() as stack:
         await shop.start()
         stack.push_async_callback(shop.stop)
-        file = prepare(folder, upstream, port=shop.port, store=store, seal_key=seal_key)
+        file = prepare(folder, upstream, Ground(port=shop.port, store=store, seal_key=seal_key))
         loaded = load_config(str(file), None)
         with open_backend(loaded) as stores:
             stores.migrate()
@@ -109,7 +110,8 @@ async def _lane(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
         )
-        lane = _Lane(context, folder, upstream, shop, ledger, session, text, spoil)
+        lives = Lives(context, folder, spoil)
+        lane = _Lane(lives, folder, upstream, shop, ledger, session, text)
         stack.push_async_callback(lane.stop)
         yield lane
 
@@ -119,25 +121,21 @@ class _Lane:
 
     def __init__(
         self,
-        context: ForkServerContext,
+        lives: Lives,
         folder: Path,
         upstream: Upstream,
         shop: ChaosShop,
         ledger: LedgerReader,
         session: aiohttp.ClientSession,
         credential: str,
-        spoil: Spoil | None,
     ) -> None:
-        self._context = context
+        self._lives = lives
         self._folder = folder
         self._upstream = upstream
         self._shop = shop
         self._ledger = ledger
         self._session = session
         self._credential = credential
-        self._spoil = spoil
-        self._process: ForkServerProcess | None = None
-        self._port = 0
 
     async def run(self, planned: tuple[Case, ...], told: Told) -> list[Found]:
         """Every case of this upstream, one after the other."""
@@ -151,13 +149,7 @@ class _Lane:
 
     async def stop(self) -> None:
         """End the life that is left. Safe without and twice."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.terminate()
-            if not await _ended(process, _DEATH_SECONDS):
-                process.kill()
-                await _ended(process, _DEATH_SECONDS)
-            process.close()
+        await self._lives.stop()
 
     def store(self) -> Store:
         """The ledger in the end."""
@@ -170,12 +162,12 @@ class _Lane:
         )
 
     async def _case(self, case: Case) -> Found:
-        if self._process is None:
-            await self._start()
+        if not self._lives.begun:
+            await self._lives.start()
         killed = await self._kill(case)
         await self._shop.quiet()
         left = self._state(case)
-        await self._start()
+        await self._lives.start()
         answer = await self._settled(case)
         return Found(
             case=case,
@@ -187,31 +179,9 @@ class _Lane:
             attempts=self._attempts(case),
         )
 
-    async def _start(self) -> None:
-        await self.stop()
-        reader, writer = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=live, args=(self._folder, writer, self._spoil))
-        process.start()
-        writer.close()
-        self._process = process
-        with reader:
-            if not await asyncio.to_thread(reader.poll, _START_SECONDS):
-                raise self._not_started()
-            try:
-                self._port = reader.recv()
-            except EOFError:
-                raise self._not_started() from None
-
-    def _not_started(self) -> SidecarError:
-        said = (self._folder / "log").read_text().splitlines()
-        return SidecarError("a gateway under proof did not start", where=" ".join(said[-1:]))
-
     async def _kill(self, case: Case) -> bool:
         """Make the call, and see the process die at its step."""
-        process = self._process
-        assert process is not None
-        pid = process.pid
-        assert pid is not None
+        pid = self._lives.pid
 
         def kill() -> None:
             os.kill(pid, signal.SIGKILL)
@@ -220,20 +190,20 @@ class _Lane:
             self._shop.arm(case.order, case.step, kill)
         elif case.step != "anywhere":
             arm(self._folder, case.step)
-        asking = asyncio.ensure_future(ask(self._session, self._port, self._credential, case))
+        asking = asyncio.ensure_future(ask(self._session, self._lives.port, self._credential, case))
         if case.step == "anywhere":
             await asyncio.sleep(case.after_seconds)
             kill()
-        died = await _ended(process, _DEATH_SECONDS)
+        killed = await self._lives.killed()
         arm(self._folder, None)
         await asking
-        return died and process.exitcode == -signal.SIGKILL
+        return killed
 
     async def _settled(self, case: Case) -> Answer | None:
         """The call again, with the same key, until it is not asked to come back."""
         ends = clock.monotonic_ns() + int(_ANSWER_SECONDS * 1e9)
         while True:
-            answer = await ask(self._session, self._port, self._credential, case)
+            answer = await ask(self._session, self._lives.port, self._credential, case)
             later = answer is not None and (answer.code in _RETRIED or answer.retry is not None)
             if not later or clock.monotonic_ns() > ends:
                 return answer
@@ -259,8 +229,3 @@ class _Lane:
         while page := self._ledger.entries_after(after, _PAGE):
             yield from page
             after = page[-1].seq
-
-
-async def _ended(process: ForkServerProcess, seconds: float) -> bool:
-    await asyncio.to_thread(process.join, seconds)
-    return process.exitcode is not None

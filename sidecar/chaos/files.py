@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from msgspec import Struct
+
 from sidecar.chaos.plan import Step, Upstream
 
 CONFIG = "sidecar.yaml"
@@ -24,7 +26,21 @@ def make_folder(folder: Path) -> None:
     folder.mkdir()
 
 
-def prepare(folder: Path, upstream: Upstream, *, port: int, store: str, seal_key: str) -> Path:
+class Ground(Struct, frozen=True, kw_only=True):
+    """What a gateway stands on. ``host`` and ``allowed`` are of the upstream; ``bundle`` is the
+    folder of the policy, the one that ships where empty."""
+
+    port: int
+    seal_key: str
+    store: str = ""
+    host: str = "127.0.0.1"
+    allowed: tuple[str, ...] = ("127.0.0.0/8",)
+    timeout: str = "5s"
+    deadline: str = "5s"
+    bundle: str = ""
+
+
+def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
     """Write what a gateway is started with; the configuration file. YAML takes JSON as it is."""
     tools = []
     for name, class_, method, path in _TOOLS:
@@ -33,7 +49,7 @@ def prepare(folder: Path, upstream: Upstream, *, port: int, store: str, seal_key
             "upstream": "shop",
             "class": class_,
             "match": {"method": method, "path": path},
-            "timeout": "5s",
+            "timeout": ground.timeout,
         }
         if class_ == "irreversible":
             tool["cost"] = {"amount": "arguments.amount", "currency": "arguments.currency"}
@@ -42,11 +58,13 @@ def prepare(folder: Path, upstream: Upstream, *, port: int, store: str, seal_key
             if upstream == "recipe":
                 tool["reconcile"] = _RECIPE
         tools.append(tool)
-    shop = {"name": "shop", "url": f"http://127.0.0.1:{port}", "allow_cidrs": ["127.0.0.0/8"]}
+    url = f"http://{ground.host}:{ground.port}"
+    shop = {"name": "shop", "url": url, "allow_cidrs": list(ground.allowed)}
+    store = ground.store
     document = {
         "seal": {"key_file": "seal-key"},
         "store": {"url": store or "sqlite:///data", **({"local": "data"} if store else {})},
-        "policy": {"deadline": "5s"},
+        "policy": {"deadline": ground.deadline, "bundle": ground.bundle},
         # Where the proof is made may be a file system in memory: what that means is not at issue.
         "gateway": {
             "listen": "127.0.0.1:0",
@@ -57,7 +75,7 @@ def prepare(folder: Path, upstream: Upstream, *, port: int, store: str, seal_key
     }
     file = folder / CONFIG
     file.write_text(json.dumps(document))
-    (folder / "seal-key").write_text(seal_key)
+    (folder / "seal-key").write_text(ground.seal_key)
     return file
 
 

@@ -5,6 +5,7 @@
 2. ``keyed`` makes one effect a key and gives the same answer again; the others make one a request.
 3. ``kill`` is called where the armed case says: half of the body read, or the effect committed and
    nothing answered. The killed client's bytes that still arrive count, as they would anywhere.
+4. Its ``manner`` is how it answers once the effect is made.
 """
 
 import asyncio
@@ -13,12 +14,31 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 from sidecar.chaos.plan import Step, Upstream
 
 _HEAD_BYTES_MAX = 64 * 1024
+Manner = Literal["answers", "hangs", "breaks off", "speaks nonsense", "fails"]
+_HANG_SECONDS = 60.0
 _SCHEMA = "CREATE TABLE effect (number INTEGER PRIMARY KEY, order_id TEXT, key TEXT)"
+
+
+class Held:
+    """Requests that wait for their answers. ``all_here`` once ``count`` do; ``answer`` lets go."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self.all_here = asyncio.Event()
+        self.answer = asyncio.Event()
+
+    async def wait_with_all(self) -> None:
+        """One more is here; returns when it may be answered."""
+        self._missing -= 1
+        if self._missing <= 0:
+            self.all_here.set()
+        await self.answer.wait()
 
 
 class ChaosShop:
@@ -33,6 +53,8 @@ class ChaosShop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._armed: tuple[str, Step] | None = None
         self._kill: Callable[[], None] = lambda: None
+        self._held: Held | None = None
+        self.manner: Manner = "answers"
         self.port = 0
 
     async def start(self) -> None:
@@ -42,10 +64,14 @@ class ChaosShop:
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def stop(self) -> None:
-        """Stop listening and close the database."""
+    async def close(self) -> None:
+        """Stop listening; what was counted can still be asked for."""
         if self._server is not None:
             self._server.close()
+
+    async def stop(self) -> None:
+        """Stop listening and close the database."""
+        await self.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -62,6 +88,11 @@ class ChaosShop:
         ) as found:
             return int(found.fetchone()[0])
 
+    def hold(self, count: int) -> "Held":
+        """From now on answer nobody until it is said; the effects are made."""
+        self._held = Held(count)
+        return self._held
+
     async def quiet(self) -> None:
         """Wait until no request is being read or answered."""
         while self._tasks:
@@ -76,6 +107,8 @@ class ChaosShop:
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client was killed: nothing whole came
+        except asyncio.CancelledError:
+            pass  # the shop closes, with this answer still owed
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -95,7 +128,20 @@ class ChaosShop:
             status, answer = 201, self._take(order, fields.get("idempotency-key", ""))
         if self._fires(order, "after_send"):
             self._kill()
+        if self._held is not None:
+            await self._held.wait_with_all()
+        if self.manner == "hangs":
+            await asyncio.sleep(_HANG_SECONDS)
+        if self.manner == "speaks nonsense":
+            writer.write(b"220 shop ESMTP ready\r\n")
+            return False
+        if self.manner == "fails":
+            status, answer = 503, {"error": "busy"}
         body = json.dumps(answer).encode()
+        if self.manner == "breaks off":
+            length = len(body) + 9  # more than comes
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+            return False
         writer.write(
             f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n".encode()

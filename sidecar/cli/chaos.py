@@ -22,6 +22,41 @@ def command() -> None:
     """
 
 
+@command.command("fault-matrix")
+@click.option("--row", "names", multiple=True, help="Only this failure; may be given again.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on stdout.",
+)
+@click.pass_context
+def fault_matrix(context: click.Context, names: tuple[str, ...], output: str) -> None:
+    """Break one part of a real gateway after the other and see what each class of call gets.
+
+    Processes are stopped, the ledger is locked, the disk is full, the tool hangs. Exits 1 unless
+    every answer is the documented one and nothing was sent that was not to be. Linux only.
+    """
+    # Imported here: only this command pays for a gateway.
+    from sidecar.chaos.breaking.driver import try_all
+    from sidecar.chaos.matrix import ROWS, Judged, lines
+
+    unknown = set(names) - {row.name for row in ROWS}
+    if unknown:
+        raise click.BadParameter(f"there is no {', '.join(sorted(unknown))}", param_hint="--row")
+    rows = tuple(row for row in ROWS if not names or row.name in names)
+
+    def told(judged: Judged) -> None:
+        if on_terminal():
+            talk(judged.row.name)
+
+    matrix = asyncio.run(try_all(rows, spoil=context.obj, told=told))
+    emit(matrix, output, lambda: lines(matrix))
+    if not matrix.holds:
+        context.exit(int(ExitCode.FAILED))
+
+
 @command.command("crash-proof")
 @click.option(
     "--iterations",

@@ -28,7 +28,7 @@ COMMANDS = {
     "calls": "List and show tool calls and their receipts; resolve unknown outcomes.",
     "release": "Kill switches and freezes.",
     "audit": "Verify and export the audit chain.",
-    "chaos": "Prove what the gateway promises when it is killed.",
+    "chaos": "Prove what the gateway promises when it is killed or a part fails.",
     "store": "Migrate, back up and prune the store.",
     "key": "Create, list and revoke API keys.",
 }

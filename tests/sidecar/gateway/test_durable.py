@@ -5,7 +5,7 @@ import json
 
 import pytest
 from control_rig import control
-from gateway_rig import Shop, rig
+from gateway_rig import AllowAll, Shop, rig
 from msgspec import structs
 
 from sidecar.gateway.audit import verify
@@ -28,7 +28,11 @@ CLAIM = Claim(
 )  # fmt: skip
 
 
-def run(folder, scenario, opened=rig, **options):
+def allowing(folder, **options):
+    return rig(folder, **{"policy": AllowAll(), **options})
+
+
+def run(folder, scenario, opened=allowing, **options):
     async def main():
         async with opened(folder, **options) as each:
             await scenario(each)
@@ -202,7 +206,7 @@ def test_a_call_that_needs_a_person_waits_for_them_and_is_made_then(tmp_path):
         assert told["state"] == "done" and each.shop.effects() == 1
         assert each.ledger.find_approval(asked[0].approval_id).status == "consumed"
 
-    run(tmp_path, scenario, tool_changes=CHANGES)
+    run(tmp_path, scenario, tool_changes=CHANGES, policy=None)
 
 
 @pytest.mark.requirement("DUR-01")

@@ -5,14 +5,18 @@ import json
 
 import pytest
 from control_rig import control
-from gateway_rig import rig
+from gateway_rig import AllowAll, rig
 
 from sidecar.gateway.audit import verify
 from sidecar.gateway.reconcile import Ruling
 from sidecar.store.ledger import CallQuery
 
 
-def run(folder, scenario, opened=rig):
+def allowing(folder):
+    return rig(folder, policy=AllowAll())
+
+
+def run(folder, scenario, opened=allowing):
     async def main():
         async with opened(folder) as each:
             await scenario(each)
