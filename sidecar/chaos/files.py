@@ -73,6 +73,8 @@ def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
             "accept_ephemeral_ledger": True,
         },
     }
+    if store:
+        (folder / "data").mkdir(exist_ok=True)  # what is local to this gateway
     file = folder / CONFIG
     file.write_text(json.dumps(document))
     (folder / "seal-key").write_text(ground.seal_key)

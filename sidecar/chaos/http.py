@@ -57,10 +57,10 @@ class ChaosShop:
         self.manner: Manner = "answers"
         self.port = 0
 
-    async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
+    async def start(self, port: int = 0) -> None:
+        """Listen on a free port of 127.0.0.1, or on the one it had before it was closed."""
         self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", 0, limit=_HEAD_BYTES_MAX
+            self._serve, "127.0.0.1", port, limit=_HEAD_BYTES_MAX
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

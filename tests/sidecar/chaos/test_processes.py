@@ -1,0 +1,152 @@
+"""Two gateway processes on one ledger, and durable calls through kill -9, on either backend."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import aiohttp
+import pytest
+from postgres_rig import database
+
+from sidecar.app.loading import load_config
+from sidecar.app.minting import create_key
+from sidecar.app.opening import open_backend, open_keys, open_ledger
+from sidecar.chaos.files import Ground, prepare
+from sidecar.chaos.http import ChaosShop
+from sidecar.chaos.worker import Lives
+from sidecar.gateway.audit import verify
+from sidecar.identity.keys import KeyTerms
+from sidecar.store.durable import DurableQuery
+
+pytestmark = pytest.mark.full  # processes of real gateways, a real Postgres
+
+CALLS = 200
+SEAL = "07" * 32
+
+
+@contextmanager
+def ground(backend):
+    if backend == "sqlite":
+        yield ""
+        return
+    with database() as url:
+        yield url
+
+
+def configured(folder, shop, store, **tool):
+    """The folder of a gateway; ``tool`` is added to the tools with effects."""
+    folder.mkdir(exist_ok=True)
+    file = prepare(folder, "plain", Ground(port=shop.port, store=store, seal_key=SEAL))
+    document = json.loads(file.read_text())
+    for each in document["gateway"]["tools"]:
+        if each["class"] != "read":
+            each.update(tool)
+    file.write_text(json.dumps(document))
+    return load_config(str(file), None)
+
+
+@asynccontextmanager
+async def fleet(tmp_path, store, count, **tool):
+    """``count`` gateway processes on one ledger, the shop behind them, and an agent's client."""
+    multiprocessing_ = multiprocessing.get_context("forkserver")
+    multiprocessing_.set_forkserver_preload(["sidecar.chaos.process"])
+    async with AsyncExitStack() as stack:
+        shop = ChaosShop(tmp_path, "plain")
+        await shop.start()
+        stack.push_async_callback(shop.stop)
+        folders = [tmp_path / (str(number) if store else "a") for number in range(count)]
+        loaded = [configured(folder, shop, store, **tool) for folder in folders]
+        with open_backend(loaded[0]) as stores:
+            stores.migrate()
+        with open_keys(loaded[0]) as keys:
+            made = [
+                create_key(keys, KeyTerms(kind="agent", project="default", name=name))[0]
+                for name in ("one", "other")
+            ]
+        lives = [Lives(multiprocessing_, folder, None) for folder in folders]
+        for each in lives:
+            stack.push_async_callback(each.stop)
+            await each.start()
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+
+        async def ask(life, order, key, *, amount="20.00", credential=made[0], **headers):
+            url = f"http://127.0.0.1:{life.port}/shop/orders/{order}/refunds"
+            sent = {"Authorization": f"Bearer {credential}", "Idempotency-Key": key, **headers}
+            body = {"amount": amount, "currency": "EUR"}
+            async with session.post(url, json=body, headers=sent) as response:
+                return response.status, json.loads(await response.read()), response.headers
+
+        ledger = stack.enter_context(open_ledger(loaded[0]))
+        yield shop, lives, ask, ledger, made
+
+
+def whole(ledger):
+    entries, after = [], -1
+    while page := ledger.entries_after(after, 1000):
+        entries += page
+        after = page[-1].seq
+    return verify(entries, ledger.audit_head(), ledger.public_keys()).fault is None
+
+
+@pytest.mark.requirement("IDM-01")
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_200_calls_with_one_key_over_two_processes_make_one_effect(tmp_path, backend):
+    """Row B; T35, T38, T43."""
+
+    async def scenario(store):
+        async with fleet(tmp_path, store, 2) as (shop, lives, ask, ledger, made):
+            asks = [ask(lives[number % 2], "o1", "k") for number in range(CALLS)]
+            replies = await asyncio.gather(*asks)
+            assert shop.effects("o1") == 1
+            told = Counter(
+                "replayed" if headers.get("Idempotent-Replayed") else body.get("code", status)
+                for status, body, headers in replies
+            )
+            assert told[201] == 1
+            assert told["replayed"] + told["in_flight"] == CALLS - 1, told
+            late = await asyncio.gather(*(ask(life, "o1", "k") for life in lives))
+            assert [body for _, body, _ in late] == [{"order": "o1"}] * 2
+            for life in lives:
+                status, body, _ = await ask(life, "o1", "k", amount="21.00")
+                assert (status, body["code"]) == (422, "key_reused")
+                assert "order" not in body  # nothing of the stored answer
+            assert (await ask(lives[0], "o1", "k", credential=made[1]))[0] == 201
+            assert shop.effects("o1") == 2  # another principal's key is another key
+            assert whole(ledger)
+
+    with ground(backend) as store:
+        asyncio.run(scenario(store))
+
+
+@pytest.mark.requirement("DUR-01")
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_durable_calls_are_made_once_each_through_kill_9(tmp_path, backend):
+    quick = {"attempts": 50, "backoff": "100ms", "backoff_max": "500ms"}
+
+    async def scenario(store):
+        async with fleet(tmp_path, store, 1, durable=quick) as (shop, lives, ask, ledger, _):
+            (life,) = lives
+            port = shop.port
+            await shop.close()  # nothing can be sent yet
+            orders = [f"o{number}" for number in range(12)]
+            for order in orders:
+                status, body, _ = await ask(life, order, order, Prefer="respond-async")
+                assert (status, body["call"]["state"]) == (202, "waiting")
+            os.kill(life.pid, signal.SIGKILL)
+            assert await life.killed()
+            await shop.start(port)
+            await life.start()
+            async with asyncio.timeout(90):
+                while {each.state for each in ledger.list_durable(DurableQuery())} != {"done"}:
+                    await asyncio.sleep(0.1)
+            assert [shop.effects(order) for order in orders] == [1] * len(orders)
+            status, body, headers = await ask(life, "o3", "o3", Prefer="respond-async")
+            assert (status, headers["Idempotent-Replayed"]) == (201, "true")
+            assert whole(ledger)
+
+    with ground(backend) as store:
+        asyncio.run(scenario(store))
