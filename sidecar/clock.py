@@ -2,7 +2,7 @@
 
 Rules
 1. ``now_ns`` is wall time in nanoseconds since the Unix epoch; ``monotonic_ns`` measures spans of
-   time.
+   time, ``steady_ns`` spans that a machine may have slept through.
 2. Ids are time-ordered (UUIDv7 layout, RFC 9562), so that an index grows at its end.
 """
 
@@ -22,6 +22,12 @@ def now_ns() -> int:
 def monotonic_ns() -> int:
     """Monotonic time in nanoseconds; only differences mean something."""
     return time.monotonic_ns()
+
+
+def steady_ns() -> int:
+    """Time since the machine started, sleep included, which nobody can set; nanoseconds."""
+    source = getattr(time, "CLOCK_BOOTTIME", None)  # not everywhere
+    return time.monotonic_ns() if source is None else time.clock_gettime_ns(source)
 
 
 def new_id() -> str:

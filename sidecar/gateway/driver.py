@@ -29,7 +29,7 @@ from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
 from sidecar.gateway.durable.driver import DurableCalls
 from sidecar.gateway.events import Malformed
-from sidecar.gateway.opening import House, nameless_call, open_call, stopped, unwitnessed
+from sidecar.gateway.opening import House, nameless_call, open_call, stopped, timeless, unwitnessed
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
@@ -38,6 +38,7 @@ from sidecar.gateway.reconcile import Ruling
 from sidecar.gateway.recovery.driver import keep_recovering, rule, take_orphans
 from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply, trace_context
+from sidecar.gateway.steady import Steady
 from sidecar.gateway.upstream import Audience
 from sidecar.store.durable import Disposal
 from sidecar.store.envelope import SealBroken
@@ -60,11 +61,17 @@ class Gateway:
         *,
         now_ns: Callable[[], int] = clock.now_ns,
         new_id: Callable[[], str] = clock.new_id,
+        steady_ns: Callable[[], int] = clock.steady_ns,
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._now_ns = now_ns
         self._new_id = new_id
+        self._steady_ns = steady_ns
+        # Where time is played, both clocks are the player's, or neither is compared.
+        self._steady: Steady | None = None
+        if now_ns is clock.now_ns or steady_ns is not clock.steady_ns:
+            self._steady = Steady(wall_ns=now_ns(), steady_ns=steady_ns())
         self._desk: Desk | None = None
         self._asked: Asked | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
@@ -300,6 +307,8 @@ class Gateway:
             )
             opening = stopped(opening, desk.ports.ledger.stop_of(opening.call))
             opening = unwitnessed(opening, desk.ports.unanchored())
+            if self._steady and not self._steady.agree(now_ns, self._steady_ns()):
+                opening = timeless(opening)
         except Refused as refused:
             refusal = request.refusal or refused.refusal()
         except StoreUnavailable as error:  # whether a stop stands cannot be read: then it does

@@ -125,6 +125,14 @@ def stopped(opening: Opening, code: str | None) -> Opening:
     return structs.replace(opening, received=received)
 
 
+def timeless(opening: Opening) -> Opening:
+    """The opening of a call while the wall clock cannot be trusted: no token proves anything."""
+    if opening.received.token is None:
+        return opening
+    received = structs.replace(opening.received, token=None, token_fault=outcome.clock_skewed())
+    return structs.replace(opening, received=received)
+
+
 def unwitnessed(opening: Opening, unanchored: bool) -> Opening:
     """The opening of a call with effects while the chain is not kept elsewhere as it must be."""
     if not unanchored or opening.call.class_ == "read" or opening.received.refusal is not None:

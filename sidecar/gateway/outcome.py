@@ -62,6 +62,18 @@ def stopped(code: str) -> Refusal:
     )
 
 
+def clock_skewed() -> Refusal:
+    """503: whether an approval token is fresh cannot be told."""
+    return Refusal(
+        status=503,
+        code="clock_skewed",
+        detail="the gateway's clock was set since it started, so no token's lifetime can be told; "
+        "an operator must restart it, or set the clock right",
+        next_action="retry",
+        retry_after=60,
+    )
+
+
 def not_anchored() -> Refusal:
     """503: the audit chain has not been kept elsewhere for longer than allowed."""
     return Refusal(
