@@ -131,7 +131,8 @@ def counted(action: Action) -> dict[str, Any]:
 def _read(request: ToolRequest, registry: Registry, body_bytes_max: int) -> _Parts:
     path, query = _target(request.raw_path)
     matched = registry.match(request.upstream, request.method, path)
-    headers = read_headers(request.headers)
+    asked = matched.tool.config.headers
+    headers = read_headers(request.headers, asked)
     body = read_body(request.body, dict(headers).get("content-type", ""), body_bytes_max)
     _check_readable(matched.tool, body)
     if body.media_type is None:  # a type without a body says nothing
@@ -229,7 +230,11 @@ def _action(
         method=request.method,
         path=parts.path,
         query=parts.query,
-        headers=tuple(pair for pair in parts.headers if pair[0] in ACTION_HEADERS),
+        headers=tuple(
+            pair
+            for pair in parts.headers
+            if pair[0] in ACTION_HEADERS or pair[0] in tool.config.headers
+        ),
         media_type=parts.body.media_type,
         body_digest=parts.body.digest,
         body_jcs_digest=parts.body.jcs_digest,

@@ -13,6 +13,7 @@ from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
+from sidecar.gateway.content import is_header, never_forwarded
 from sidecar.gateway.pointer import is_pointer
 from sidecar.gateway.webhook import Webhook
 from sidecar.listen.config import Tls
@@ -166,7 +167,8 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One tool of the registry.
 
     ``definition``: the digest of its reviewed definition, where it is on an MCP server and
-    ``mcp.definitions`` does not say. ``returns``: labels of what its results may carry to the
+    ``mcp.definitions`` does not say. ``headers``: those that mean something to it: judged, hashed
+    and sent on, as no others are. ``returns``: labels of what its results may carry to the
     agent, such as ``untrusted``; policy sees those of all tools called before in the session.
     """
 
@@ -183,6 +185,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens: Tokens | None = None
     timeout: str = "30s"
     definition: str = ""
+    headers: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
     no_effect_statuses: tuple[int, ...] = (
         *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
@@ -260,6 +263,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(
                     Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
                 )
+            found += _header_problems(f"{where}.headers", tool)
             found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (
                 ("timeout", tool.timeout),
@@ -288,6 +292,13 @@ def _cost_problems(where: str, tool: Tool) -> Iterator[Problem]:
         if said.settle and not said.settle.startswith("/"):
             text = "must be a JSON pointer such as /usage/total"
             yield Problem(f"{where}.{key}.settle", text)
+
+
+def _header_problems(where: str, tool: Tool) -> Iterator[Problem]:
+    for name in tool.headers:
+        plain = name == name.lower() and is_header(name, "")
+        if not plain or never_forwarded(name) or name == tool.idempotency.header.lower():
+            yield Problem(where, f"{name!r} is no lower-case name of a header that is sent on")
 
 
 def _match_problems(where: str, tool: Tool, *, on_mcp: bool) -> Iterator[Problem]:

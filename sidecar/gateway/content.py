@@ -10,6 +10,7 @@ address.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -30,6 +31,15 @@ ACTION_HEADERS = frozenset(
 """Forwarded, judged and hashed."""
 TRACING_HEADERS = frozenset({"traceparent", "tracestate", "user-agent"})
 """Forwarded, but new on every attempt, so no part of the action."""
+_NEVER = frozenset(
+    {
+        *("authorization", "cookie", "host", "connection", "keep-alive", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "content-length", "content-encoding", "expect"),
+        *("forwarded", "x-real-ip", "x-original-url", "x-rewrite-url", "via", "origin"),
+        *("x-http-method-override", "x-http-method", "x-method-override", "accept-encoding"),
+        *("idempotency-key", "approval-token", "confirm-distinct", "prefer", "baggage"),
+    }
+)
 HEADERS_MAX = 100
 HEADER_BYTES_MAX = 32 * 1024
 FORM = "application/x-www-form-urlencoded"
@@ -57,8 +67,16 @@ def is_header(name: str, value: str) -> bool:
     return _TOKEN.match(name) is not None and _VALUE.match(value) is not None
 
 
-def read_headers(headers: Headers) -> Headers:
-    """The headers that may be forwarded, sorted by name. Raises Refused 400 or 415."""
+def never_forwarded(name: str) -> bool:
+    """Whether a header is of a connection, a caller or a proxy, and no tool may ask for it."""
+    return name in _NEVER or name.startswith(("proxy-", "x-forwarded-", "gateway-", "x-agenttwin-"))
+
+
+def read_headers(headers: Headers, also: Collection[str] = ()) -> Headers:
+    """The headers that may be forwarded, sorted by name; ``also``: those the tool asks for.
+
+    Raises Refused 400 or 415.
+    """
     size = sum(len(name) + len(value) for name, value in headers)
     if len(headers) > HEADERS_MAX or size > HEADER_BYTES_MAX:
         raise Refused(
@@ -73,7 +91,7 @@ def read_headers(headers: Headers) -> Headers:
             raise Refused(
                 415, "content_encoding", "the body is encoded; send it with no Content-Encoding"
             )
-        if name in ACTION_HEADERS or name in TRACING_HEADERS:
+        if name in ACTION_HEADERS or name in TRACING_HEADERS or name in also:
             if name in kept:
                 raise Refused(400, "header_repeated", f"the header {name} stands twice")
             kept[name] = value.strip()

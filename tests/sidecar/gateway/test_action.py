@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from processors.model.principal import Principal
 from sidecar.errors import SidecarError
 from sidecar.gateway.action import ToolRequest, action_hash, prepare
-from sidecar.gateway.config import Arguments, Cost, Match, Tool, Upstream
+from sidecar.gateway.config import (
+    Arguments,
+    Config,
+    Cost,
+    Idempotency,
+    Match,
+    Tool,
+    Upstream,
+)
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import Registry
 
@@ -192,6 +200,39 @@ def test_only_allow_listed_headers_are_forwarded():
     read = call("GET", "/orders/7", headers)
     assert read.headers == (("accept", "application/json"), ("traceparent", "00-ab-cd-01"))
     assert read.action.headers == (("accept", "application/json"),)
+
+
+@pytest.mark.requirement("GW-05")
+def test_a_header_that_means_something_to_a_tool_is_judged_hashed_and_sent_on():
+    tool = msgspec.structs.replace(READ, headers=("x-store", "api-version"))
+    registry = Registry.from_config(UPSTREAMS, (tool,), {})
+
+    def read(*headers):
+        request = ToolRequest(
+            upstream="payments", method="GET", raw_path="/orders/7", headers=headers
+        )
+        return prepare(request, AGENT, registry)
+
+    sent = read(("X-Store", " berlin "), ("X-Other", "1"))
+    assert sent.headers == (("x-store", "berlin"),) == sent.action.headers
+    assert sent.action_hash != read(("X-Store", "paris")).action_hash
+    with pytest.raises(Refused) as twice:
+        read(("X-Store", "a"), ("x-store", "b"))
+    assert twice.value.code == "header_repeated"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["X-Store", "a b", "", "authorization", "cookie", "host", "te", "x-forwarded-for", "forwarded",
+     "x-http-method-override", "proxy-connection", "gateway-decision", "content-length",
+     "idempotency-key", "paypal-request-id"],
+)  # fmt: skip
+@pytest.mark.requirement("GW-05")
+def test_a_tool_cannot_ask_for_headers_of_a_connection_a_caller_or_a_proxy(name):
+    keys = Idempotency(header="PayPal-Request-Id")
+    tool = msgspec.structs.replace(READ, headers=(name,), idempotency=keys)
+    config = Config(upstreams=UPSTREAMS, tools=(tool,))
+    assert [each.path for each in config.problems()] == ["tools.0.headers"]
 
 
 @pytest.mark.parametrize(
