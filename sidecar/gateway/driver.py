@@ -193,7 +193,7 @@ class Gateway:
         return await self.durable.dispose(disposal)
 
     def queued(self, durable_id: str, principal: Principal) -> ToolReply:
-        """How a durable call of this principal stands."""
+        """How a call of this principal stands."""
         try:
             return self.durable.show(durable_id, principal)
         except Refused as refused:

@@ -29,7 +29,7 @@ from sidecar.gateway.durable.rules import (
     judged,
     pause_ns,
 )
-from sidecar.gateway.durable.shown import accepted, status_document
+from sidecar.gateway.durable.shown import accepted, call_document, status_document
 from sidecar.gateway.idempotency import scope_of
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
@@ -88,11 +88,16 @@ class DurableCalls:
         return accepted(known) if known.state == "waiting" else None
 
     def show(self, durable_id: str, principal: Principal) -> ToolReply:
-        """How a durable call of this principal stands. Raises StoreUnavailable, Refused 404."""
-        found = self._desk.ports.ledger.find_durable(durable_id, principal.project)
-        if found is None or found.principal != principal.id:
-            raise Refused(404, "no_such_call", "there is no such durable call of yours")
-        return as_reply(status_document(found))
+        """How a call of this principal stands, put off or not. Raises StoreUnavailable, Refused
+        404."""
+        ledger, project = self._desk.ports.ledger, principal.project
+        found = ledger.find_durable(durable_id, project)
+        if found is not None and found.principal == principal.id:
+            return as_reply(status_document(found))
+        made = ledger.get_call(durable_id, project)
+        if made is not None and made.principal == principal.id:
+            return as_reply(call_document(made))
+        raise Refused(404, "no_such_call", "there is no such call of yours")
 
     async def dispose(self, disposal: Disposal) -> bool:
         """Record a person's word on a dead letter; False when it is none. The times are ours."""

@@ -1,10 +1,11 @@
-"""How a durable call stands, for the agent that asked for it."""
+"""How a call stands, for the agent whose it is."""
 
 from typing import Any
 
 from sidecar.gateway.approval import as_reply, instant
 from sidecar.gateway.request import ToolReply
 from sidecar.store.durable import DurableCall
+from sidecar.store.ledger import CallRow
 
 
 def status_document(call: DurableCall) -> dict[str, Any]:
@@ -20,6 +21,20 @@ def status_document(call: DurableCall) -> dict[str, Any]:
     if call.state == "waiting":
         shown["next_attempt_at"] = instant(call.due_at_ns)
         shown["given_up_at"] = instant(call.ends_at_ns)
+    return {"call": shown}
+
+
+def call_document(call: CallRow) -> dict[str, Any]:
+    """The same of a call that was made at once: its claim's state and what is known of its effect.
+    The answer itself is given to who asks for the call again, with its key."""
+    shown = {
+        "id": call.call_id,
+        "tool": call.tool,
+        "state": call.state or call.phase,
+        "effect": call.effect,
+        "code": call.code,
+        "started_at": instant(call.started_at_ns),
+    }
     return {"call": shown}
 
 

@@ -59,6 +59,8 @@ from sidecar.store.stop import kinds_that_stop
 from sidecar.telemetry import APPROVALS_REFUSED, log
 
 _LOG = log("gateway")
+_NAMED = frozenset({"in_flight", "outcome_unknown"})
+"""Refusals about a call that has the key: they say where to ask how it stands."""
 _LEASE_GRACE_NS = 30_000_000_000
 _SECOND_NS = 1_000_000_000
 _POLL_SECONDS = (0.02, 0.05, 0.1, 0.25)
@@ -94,6 +96,7 @@ class Performer:
         self._hold_state: HoldState = "held"
         self._receipt: Receipt | None = None
         self._possible = False
+        self._attempt_of: str | None = None
         self._took_ns = 0
 
     @property
@@ -147,11 +150,19 @@ class Performer:
         )
         if command.refusal is not None:
             reasons = self._receipt.reasons if self._receipt else ()
-            return response.refused(command.refusal, *ids, reasons=reasons)
+            told = response.refused(command.refusal, *ids, reasons=reasons)
+            return self._located(told) if command.refusal.code in _NAMED else told
         if command.stored is not None:
             return response.stored(command.stored, self._desk.now_ns())
         assert self._answer is not None, "no answer to reply with"
         return response.passed(self._answer, *ids)
+
+    def _located(self, told: ToolReply) -> ToolReply:
+        """The refusal with where to ask about the call that has the key."""
+        if self._attempt_of is None:
+            return told
+        where = ("location", f"/v1/calls/{self._attempt_of}")
+        return msgspec.structs.replace(told, headers=(*told.headers, where))
 
     async def _perform(self, command: commands.Command) -> events.Event | None:
         match command:
@@ -202,6 +213,7 @@ class Performer:
             if open_ and not runs:
                 claim = self._ledger.find_claim(scope)  # it may have ended before its owner did
             if not runs or self._given_up(ends_ns):
+                self._attempt_of = claim.call_id if claim is not None else None
                 if waited and self._ledger.key_revoked(self.call.principal):
                     return events.IntentRefused(code="key_revoked")
                 return events.KeyFound(claim=claim, now_ns=self._desk.now_ns(), runs=runs)
@@ -353,6 +365,7 @@ class Performer:
         result = await self._ledger.commit_intent(self._intent(command))
         match result:
             case Committed(claim=claim):
+                self._attempt_of = self.call.call_id
                 return events.IntentCommitted(claim=claim)
             case NotCommitted(code=code, over=over):
                 return events.IntentRefused(code=code, over=over)

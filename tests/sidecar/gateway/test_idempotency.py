@@ -91,6 +91,36 @@ def test_an_attempt_that_fails_after_one_that_may_have_happened_leaves_the_outco
 
 
 @pytest.mark.requirement("IDM-01")
+def test_who_meets_a_call_on_its_way_or_unknown_is_told_where_to_ask(tmp_path):
+    async def scenario(each):
+        each.shop.delay = 0.5
+        first = asyncio.ensure_future(each.refund("17", key="a"))
+        async with asyncio.timeout(5):
+            while not each.shop.requests:
+                await asyncio.sleep(0.01)
+        met = await each.refund("17", key="a")
+        assert (met.json["code"], met.headers["retry-after"]) == ("in_flight", "1")
+        told = (await each.ask("GET", met.headers["location"])).json["call"]
+        assert (told["state"], told["effect"]) == ("sent", "unknown")
+        assert (await first).status == 201
+        told = (await each.ask("GET", met.headers["location"])).json["call"]
+        assert (told["state"], told["effect"]) == ("completed", "confirmed")
+        each.shop.delay = 0
+        lost = await each.refund("drop", key="b")
+        again = await each.refund("drop", key="b")
+        assert lost.headers["location"] == again.headers["location"]
+        told = (await each.ask("GET", lost.headers["location"])).json["call"]
+        assert (told["state"], told["code"]) == ("unknown", "outcome_unknown")
+        stranger = each.credential()
+        where = met.headers["location"]
+        assert (await each.ask("GET", where, credential=stranger)).status == 404
+        reused = await each.refund("17", key="a", amount=21)
+        assert reused.status == 422 and "location" not in reused.headers
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("IDM-01")
 def test_what_changes_with_every_try_makes_no_other_call_of_it(tmp_path):
     """T36: an ephemeral token in the arguments made every retry look new."""
 
