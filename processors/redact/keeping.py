@@ -26,6 +26,7 @@ from processors.redact.allowed import (
 )
 from processors.redact.leaves import by_key, masked, masked_text
 from processors.redact.masker import Masker
+from processors.redact.seams import joined
 from processors.redact.terms import Terms
 
 REDACTED: Final = "[redacted]"
@@ -220,6 +221,8 @@ class Masked:
     def _message(self, message: Message) -> Message:
         parts = message.parts
         kept = tuple([self._part(part) for part in parts])
+        if len(kept) > 1:
+            kept = _joined(parts, kept, self._masker)
         if all(map(is_, kept, parts)):
             kept = parts
         role, name, ended = message.role, message.name, message.finish_reason
@@ -238,6 +241,22 @@ class Masked:
         if new_content is content and new_kind is kind and new_id is id_ and new_name is name:
             return part
         return replace(part, type=new_kind, content=new_content, id=new_id, name=new_name)
+
+
+def _joined(parts: tuple[Part, ...], kept: tuple[Part, ...], masker: Masker) -> tuple[Part, ...]:
+    """The parts with what is seen only where those that are texts are read together."""
+    texts = [_said(part) for part in parts]
+    alone = [None if text is None else _said(part) for text, part in zip(texts, kept, strict=True)]
+    found = joined(texts, alone, masker)
+    return tuple(
+        part if text == before else replace(part, content=text)
+        for part, before, text in zip(kept, alone, found, strict=True)
+    )
+
+
+def _said(part: Part) -> str | None:
+    called = part.type in ("tool_call", "tool_call_response")
+    return part.content if isinstance(part.content, str) and not called else None
 
 
 _Way = Literal["mask", "secret", "take"]

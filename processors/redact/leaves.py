@@ -8,12 +8,13 @@ Rules
 3. The value under a key that names a secret (``password``, ``authorization``) is replaced whatever
    it looks like.
 4. A key that is itself a datum is masked too; keys that become equal are numbered.
-5. Bytes (``{"$b64": …}``) are masked as the text they are; those that are no text go.
+5. Text blocks in a row are one text (``seams``).
+6. Bytes (``{"$b64": …}``) are masked as the text they are; those that are no text go.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ import msgspec
 
 from processors.redact.hidden import BINARY
 from processors.redact.masker import Masker
+from processors.redact.seams import joined
 from processors.redact.substitute import is_substitute
 
 UNREADABLE: Final = "[unreadable JSON]"
@@ -30,7 +32,10 @@ _NUMBER_END: Final = 10**20
 _BEGINS_AS_JSON = re.compile(r'\s*(?:\{\s*["}]|\[\s*[\[{"\]])')
 # A text in it that may be JSON itself, and unreadable: such a document is gone through.
 _HOLDS_JSON = re.compile(r'"(?:\s|\\[nrt]|\\u00(?:0[9aAdD]|20))*(?:[\[{]|\\u00[57][bB])')
+# Objects in a row, not messages in a row: they may be blocks of one text.
+_HOLDS_BLOCKS = re.compile(r'[^\]\s]\s*\}\s*,\s*\{|\]\s*\}\s*,\s*\{\s*"(?:type|text)"')
 _BYTES = "$b64"
+_BLOCK_TEXTS: Final = ("text", "content")
 # Everything JSON can begin with, but for numbers and words, which are texts as they stand.
 _STARTS = frozenset('{[" \t\n\r')
 
@@ -54,10 +59,28 @@ def masked(value: Any, masker: Masker, depth: int = 0) -> Any:
         return _masked_object(value, masker, depth)
     if isinstance(value, list | tuple):
         items = [masked(item, masker, depth + 1) for item in value]
+        if len(items) > 1 and isinstance(value[0], dict):
+            _join_blocks(value, items, masker)
         if all(map(is_, items, value)):
             return value
         return items if isinstance(value, list) else tuple(items)
     return value
+
+
+def _join_blocks(before: Sequence[Any], items: list[Any], masker: Masker) -> None:
+    """Read the text blocks of a message's content together: they are one text (``seams``)."""
+    for key in _BLOCK_TEXTS:
+        texts = [_block_text(item, key) for item in before]
+        kept = [None if text is None else items[n][key] for n, text in enumerate(texts)]
+        for place, text in enumerate(joined(texts, kept, masker)):
+            if text != kept[place]:
+                items[place] = {**items[place], key: text}
+
+
+def _block_text(item: Any, key: str) -> str | None:
+    """The text of ``{"type": …, key: text}``; a message in a list of messages has no type."""
+    text = item.get(key) if isinstance(item, dict) and "type" in item else None
+    return text if isinstance(text, str) else None
 
 
 def _masked_number(value: int, masker: Masker) -> Any:
@@ -84,7 +107,7 @@ def masked_text(text: str, masker: Masker, depth: int = 0) -> str:
 
 def _masked_document(text: str, masker: Masker, depth: int) -> str:
     plain = _BEGINS_AS_JSON.match(text) and not _HOLDS_JSON.search(text)
-    if plain and masker.is_clean(text) and _is_json(text):
+    if plain and masker.is_clean(text) and not _HOLDS_BLOCKS.search(text) and _is_json(text):
         return text
     parsed = _parsed(text)
     if parsed is None:
