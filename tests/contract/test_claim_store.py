@@ -2,19 +2,23 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from ledger_rig import (
     BACKENDS,
     NOW,
     SCOPE,
+    PostgresLedgers,
     call,
     intent,
     ledgers,
     outcome,
     run,
 )
+from postgres_rig import database
 
 from sidecar.store.ledger import TOMBSTONE_NS, Answer, Committed, NotCommitted, Seen
+from sidecar.store.postgres.claims import forget
 
 ANSWER = Answer(status=201, headers=(), body=b"hush")
 LATER = NOW + 1_000_000
@@ -132,10 +136,29 @@ def test_expired_answers_go_and_irreversible_keys_stay_without_them(store):
 
 def test_what_is_forgotten_at_a_time_is_bounded(store):
     async def scenario(opened):
-        for number in range(5):
-            await ended(
-                opened, "failed_safe", key=f"k{number}", call_id=f"c{number}", class_="write"
-            )
+        await five_ended(opened)
         assert [await opened.forget(LATER, 2) for _ in range(4)] == [2, 2, 1, 0]
 
     run(store, scenario)
+
+
+async def five_ended(opened):
+    for number in range(5):
+        await ended(opened, "failed_safe", key=f"k{number}", call_id=f"c{number}", class_="write")
+
+
+def test_the_bound_holds_however_postgres_plans_it():
+    with database() as url:
+        run(PostgresLedgers(url), five_ended)
+
+        async def forgotten():
+            connection = await asyncpg.connect(url)
+            try:
+                for plan in ("hashjoin", "mergejoin", "hashagg", "material", "memoize", "sort"):
+                    await connection.execute(f"SET enable_{plan} = off")
+                await connection.execute("SET search_path = ledger")
+                return [await forget(connection, LATER, 2) for _ in range(4)]
+            finally:
+                await connection.close()
+
+        assert asyncio.run(forgotten()) == [2, 2, 1, 0]

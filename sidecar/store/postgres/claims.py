@@ -148,18 +148,19 @@ async def forget(connection: Connection, now_ns: int, limit: int) -> int:
 
     An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer.
     """
+    # ARRAY is made once; a sub-select with a limit that is joined may be run again for each row.
     erased = await connection.execute(
-        "UPDATE claim SET answer = NULL WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        "UPDATE claim SET answer = NULL WHERE claim_id = ANY (ARRAY (SELECT claim_id FROM claim"  # noqa: S608
         f" WHERE expires_at_ns <= $1 AND {_OVER} AND answer IS NOT NULL"
-        " ORDER BY expires_at_ns LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        " ORDER BY expires_at_ns LIMIT $2 FOR UPDATE SKIP LOCKED))",
         *(now_ns, limit),
     )
     dropped = await connection.execute(
-        "DELETE FROM claim WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+        "DELETE FROM claim WHERE claim_id = ANY (ARRAY (SELECT claim_id FROM claim"  # noqa: S608
         " JOIN call USING (call_id)"
         f" WHERE expires_at_ns <= $1 AND {_OVER}"
         " AND (call.class <> 'irreversible' OR expires_at_ns <= $2)"
-        " ORDER BY expires_at_ns LIMIT $3 FOR UPDATE OF claim SKIP LOCKED)",
+        " ORDER BY expires_at_ns LIMIT $3 FOR UPDATE OF claim SKIP LOCKED))",
         *(now_ns, now_ns - TOMBSTONE_NS, limit),
     )
     return int(erased.rpartition(" ")[2]) + int(dropped.rpartition(" ")[2])
