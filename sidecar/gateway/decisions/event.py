@@ -61,6 +61,13 @@ class Hiding(Struct, frozen=True, kw_only=True):
     captures: Callable[[str], Literal["off", "redacted", "full"]]
     secret: bytes
 
+    def captures_of(self, project: str) -> Literal["off", "redacted", "full"]:
+        """What may be told; nothing where it cannot be known."""
+        try:
+            return self.captures(project)
+        except Exception:  # whatever went wrong, it is no permission
+            return "off"
+
 
 def event(said: Decided, hiding: Hiding, labels: dict[str, str], masker: Masker) -> dict[str, Any]:
     """The event, as JSON-like values."""
@@ -71,7 +78,7 @@ def event(said: Decided, hiding: Hiding, labels: dict[str, str], masker: Masker)
         "decision_id": decision.decision_id,
         "bundles": {"agenttwin": {"revision": decision.policy_revision}},
         "path": PATH,
-        "result": _result(decision),
+        "result": _result(decision, hiding.captures_of(said.project), masker),
         "requested_by": said.principal,
         "timestamp": _rfc3339(said.at_ns),
         "metrics": {"timer_rego_query_eval_ns": said.took_ns},
@@ -171,24 +178,26 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _result(decision: Decision) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "effect": decision.effect,
-        "reasons": [
-            {"code": each.code, "message": each.message, "rule": each.rule}
-            for each in decision.reasons
-        ],
-    }
+def _result(
+    decision: Decision, capture: Literal["off", "redacted", "full"], masker: Masker
+) -> dict[str, Any]:
+    """Codes, rules and limits; texts in which a policy may quote the agent as captured content."""
+
+    def quoted(text: str) -> str:
+        return masker.mask(text) if capture == "redacted" else text
+
+    reasons = [{"code": each.code, "rule": each.rule} for each in decision.reasons]
+    if capture != "off":
+        for each, reason in zip(reasons, decision.reasons, strict=True):
+            each["message"] = quoted(reason.message)
+    found: dict[str, Any] = {"effect": decision.effect, "reasons": reasons}
     if decision.limits:
         found["limits"] = decision.limits
     if decision.approval is not None:
         terms = decision.approval
         found["approval"] = {"min": terms.min, "roles": list(terms.roles), "ttl_s": terms.ttl_s}
     if decision.obligations:
-        found["obligations"] = [
-            {"id": each.id, "type": each.type, "properties": each.properties}
-            for each in decision.obligations
-        ]
+        found["obligations"] = [{"id": each.id, "type": each.type} for each in decision.obligations]
     return found
 
 

@@ -25,11 +25,13 @@ from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.hold import Costs, NoRoom, accounts, costs, holds
 from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
+from sidecar.gateway.masking import mask, masked_paths
 from sidecar.gateway.opening import Opening
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.performer import client as sending
 from sidecar.gateway.policy.document import Situation, document
 from sidecar.gateway.policy.limits import exceeded
+from sidecar.gateway.policy.obligations import of_type
 from sidecar.gateway.policy.result import denied
 from sidecar.gateway.problem import Refusal
 from sidecar.gateway.provenance import labels_of
@@ -55,7 +57,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.ports import GatewayLedger
 from sidecar.store.standing import AskedTooOften
-from sidecar.store.stop import kinds_that_stop
+from sidecar.store.stop import Stop, kinds_that_stop
 from sidecar.telemetry import APPROVALS_REFUSED, log
 
 _LOG = log("gateway")
@@ -93,6 +95,7 @@ class Performer:
         self._approval_id: str | None = None
         self._attempt = 1
         self._answer: UpstreamReply | None = None
+        self._whole: UpstreamReply | None = None
         self._hold_state: HoldState = "held"
         self._receipt: Receipt | None = None
         self._possible = False
@@ -244,6 +247,7 @@ class Performer:
             answer = denied("policy failed")
         self._decision = answer.decision(self._desk.new_id())
         self._tell(asked, situation.time_ns, clock.monotonic_ns() - started_ns)
+        await self._oblige()
         host = self._desk.ports.registry.host(action.upstream)
         beyond = exceeded(self._limits, action, host=host)
         try:
@@ -279,14 +283,13 @@ class Performer:
 
     def _holds(self, now_ns: int) -> tuple[Hold, ...]:
         """The same for the intent; an observed call reserves without being refused."""
-        observed = isinstance(self.first, events.CallReceived) and self.first.observe
         try:
             wanted = self._wanted(now_ns)
         except NoRoom:
-            if observed:
+            if self._observed:
                 return ()
             raise
-        if not observed:
+        if not self._observed:
             return wanted
         return tuple(msgspec.structs.replace(each, enforced=False) for each in wanted)
 
@@ -421,14 +424,45 @@ class Performer:
             episode=self._principal.episode,
             limits=self._limits,
             audience=sending.shown(
-                self._audience, self._decision.decision_id if self._decision else ""
+                None if self._masked else self._audience,
+                self._decision.decision_id if self._decision else "",
             ),
         )
         started_ns = clock.monotonic_ns()
         event, self._answer = await sending.send(self._desk.ports.upstreams, request, self._limits)
         if not isinstance(event, events.UpstreamFailed) or event.sent:
             self._took_ns = max(1, clock.monotonic_ns() - started_ns)
+        if self._answer is not None and self._masked:
+            self._whole = self._answer
+            self._answer = mask(self._answer, self._masked)
         return event
+
+    @property
+    def _observed(self) -> bool:
+        return isinstance(self.first, events.CallReceived) and self.first.observe
+
+    @property
+    def _masked(self) -> tuple[str, ...]:
+        """What the agent is told the answer without; kept and told again without it too."""
+        return () if self._observed else masked_paths(self._decision)
+
+    async def _oblige(self) -> None:
+        """Do what the decision asks for at once, whatever its effect. Raises StoreUnavailable."""
+        for said in of_type(self._decision, "quarantine_agent"):
+            if self._observed:
+                continue
+            await self._ledger.set_stop(
+                Stop(
+                    stop_id=self._desk.new_id(),
+                    project=self.call.project,
+                    kind="freeze",
+                    scope="agent",
+                    subject=self.call.principal,
+                    reason=said.get("reason") or "policy asked for it",
+                    set_by=f"policy:{self._decision.policy_revision if self._decision else ''}",
+                    set_at_ns=self._desk.now_ns(),
+                )
+            )
 
     async def _record(self, command: commands.Record) -> events.Event:
         now_ns = self._desk.now_ns()
@@ -490,7 +524,8 @@ class Performer:
         """What the call took, once it may have left."""
         if not self._took_ns:
             return ()
-        settled = self._answer if self._hold_state == "settled" else None
+        whole = self._whole or self._answer
+        settled = whole if self._hold_state == "settled" else None
         return spent(
             self._prepared.tool.config,
             self._prepared.action.cost_currency,
@@ -511,7 +546,7 @@ class Performer:
             self.call, self._decision, receipt_id=self._desk.new_id(), now_ns=now_ns
         )
         action = self._prepared_or_none.action if self._prepared_or_none else None
-        opening, answer = self._opening, self._answer
+        opening, answer = self._opening, self._whole or self._answer
         filled = msgspec.structs.replace(
             unsigned,
             **outcome,

@@ -18,9 +18,9 @@ from msgspec import Struct
 from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
 from processors.model.names import Effect
 from sidecar.gateway.amount import read_amount
+from sidecar.gateway.policy import obligations
 
 POLICY_ERROR = "policy_error"
-OBLIGATIONS = frozenset({"require_receipt"})
 _KEYS = frozenset({"effect", "reasons", "limits", "approval", "obligations", "advice"})
 SUBJECTS = frozenset({"project", "agent", "tool", "session", "agent_tool"})
 _LIMITS = frozenset(
@@ -225,11 +225,14 @@ def _approval(raw: Any) -> ApprovalTerms:
 def _obligation(item: Any) -> Obligation:
     _known(item, frozenset({"id", "type", "properties"}), "an obligation")
     kind = _text(item.get("type"), "an obligation's type")
-    if kind not in OBLIGATIONS:
+    if kind not in obligations.TYPES:
         raise _Unreadable(f"an obligation this gateway cannot keep: {kind!r:.60}")
     properties = item.get("properties", {})
     if not isinstance(properties, dict):
         raise _Unreadable("an obligation's properties are no object")
+    why = obligations.wrong(kind, properties)
+    if why is not None:
+        raise _Unreadable(f"the obligation {kind}: {why}")
     return Obligation(
         id=_text(item.get("id", kind), "an obligation's id"), type=kind, properties=properties
     )

@@ -74,6 +74,17 @@ def test_without_capture_nothing_the_agent_wrote_is_told():
     assert {"/input/arguments", "/input/http/body", "/input/http/path"} <= set(made["erased"])
 
 
+def test_what_a_policy_quotes_of_the_agent_is_told_as_content_is():
+    reasons = (Reason(code="no", message=f"card {CARD} is not yours"),)
+    decision = structs.replace(said().decision, reasons=reasons)
+    shown = {}
+    for capture in ("off", "redacted", "full"):
+        hiding = Hiding(rules=(), captures=lambda _, capture=capture: capture, secret=b"s")
+        made = event(structs.replace(said(), decision=decision), hiding, {}, Masker())
+        shown[capture] = made["result"]["reasons"][0].get("message")
+    assert shown["off"] is None and CARD not in shown["redacted"] and CARD in shown["full"]
+
+
 def test_redacted_content_is_masked_and_says_where():
     made = told("redacted")
     assert CARD not in json.dumps(made)
