@@ -7,7 +7,7 @@ from sidecar.gateway.policy.client import Child
 from sidecar.gateway.policy.document import encode
 from sidecar.gateway.policy.driver import inspect
 from sidecar.gateway.policy.files import load_bundle
-from sidecar.gateway.policy.process import ANSWER, DECIDE, LIST
+from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST, LOAD
 
 
 async def embedded_answers(folder, inputs, *, inspected=True):
@@ -41,3 +41,36 @@ def _value(status, payload):
     if status != ANSWER:
         return "error"
     return None if payload == b'"<undefined>"' else json.loads(payload)
+
+
+async def rule_answers(text, names, documents):
+    """What the engine says to rules ``data.seams.<name>`` on each document, row by row."""
+    child, found = await Child.start(), []
+    try:
+        for name in names:
+            question = f"package agenttwin.v1\n\ndecide := data.seams.{name}\n"
+            modules = [["seams.rego", text], ["question.rego", question]]
+            bundle = {"modules": modules, "data": {}, "warm": False}
+            await _told(child, LOAD, json.dumps(bundle).encode())
+            row = []
+            for each in documents:
+                status, payload = await _told(child, DECIDE, json.dumps(each).encode())
+                row.append(_value(status, payload))
+                if status == LAST:
+                    child.kill()
+                    await child.ended()
+                    child = await Child.start()
+                    await _told(child, LOAD, json.dumps(bundle).encode())
+            found.append(row)
+    finally:
+        child.on_frame = child.on_lost = lambda *_: None
+        child.kill()
+        await child.ended()
+    return found
+
+
+async def _told(child, kind, payload):
+    heard = asyncio.get_running_loop().create_future()
+    child.on_frame = lambda _child, _id, status, text: heard.set_result((status, text))
+    child.send(1, kind, payload)
+    return await asyncio.wait_for(heard, 10)

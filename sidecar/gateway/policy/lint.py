@@ -6,7 +6,8 @@ end.
    network, dice or environment. An unknown function is a finding, since engines differ on what it
    then yields.
 2. No recursion, no ``with`` on anything but ``input`` and ``data.…`` documents that are not rules.
-3. A regular expression is a literal, within RE2 and below a size.
+3. A regular expression is a literal, within RE2 and below a size; so are arguments of a few
+   built-ins that engines read differently where they are odd.
 4. Safety is never the absence of a deny: no default that allows, no allow whose every condition is
    a ``not``.
 5. `not` stands over a reference, or over local variables: engines differ on `not f(x)` and `not x
@@ -35,9 +36,9 @@ BUILTINS = frozenset(
         *("numbers.range", "to_number", "format_int"),
         *("array.concat", "array.reverse", "array.slice"),
         *("object.get", "object.keys", "object.remove", "object.union", "object.union_n"),
-        *("object.filter", "object.subset"),
+        *("object.filter",),
         *("union", "intersection"),
-        *("contains", "startswith", "endswith", "indexof", "lower", "upper", "substring", "concat"),
+        *("contains", "startswith", "endswith", "substring", "concat"),
         *("trim", "trim_left", "trim_right", "trim_prefix", "trim_suffix", "trim_space"),
         *("split", "replace", "sprintf", "strings.any_prefix_match", "strings.any_suffix_match"),
         *("strings.reverse", "glob.match"),
@@ -45,13 +46,19 @@ BUILTINS = frozenset(
         *("is_array", "is_boolean", "is_null", "is_number", "is_object", "is_set", "is_string"),
         *("type_name", "json.is_valid", "json.filter", "json.remove"),
         *("base64.decode", "base64.encode", "base64.is_valid", "hex.decode", "hex.encode"),
-        *("bits.and", "bits.or", "bits.xor", "bits.lsh", "bits.rsh", "bits.negate"),
         *("semver.compare", "semver.is_valid", "net.cidr_contains"),
         *("time.clock", "time.date", "time.weekday", "time.parse_rfc3339_ns"),
         *("time.parse_duration_ns", "time.add_date"),
     }
 )
 _PATTERN_ARGUMENT = {"regex.match": 0, "regex.split": 0, "regex.find_n": 0, "regex.replace": 1}
+# Arguments that must be written out, since engines part where they are odd: (position, what it is).
+_WRITTEN_OUT = {
+    "substring": ((1, "number"), (2, "number")),
+    "regex.find_n": ((2, "number"),),
+    "replace": ((1, "text"),),
+}
+_INSTEAD = dict.fromkeys(("lower", "upper"), "; match on input.normalized")
 _ALLOWING = frozenset({"allow", "allow_with_limits"})
 
 
@@ -99,12 +106,25 @@ def _call_findings(rule: Rule, package: Path, paths: set[Path]) -> Iterator[Find
                 rule.file,
                 call.line,
                 "function",
-                f"{name} is neither defined nor a portable built-in",
+                f"{name} is neither defined nor a portable built-in{_INSTEAD.get(name, '')}",
             )
-        elif name in _PATTERN_ARGUMENT:
+            continue
+        for position, what in _WRITTEN_OUT.get(name, ()):
+            if not _is_written_out(call, position, what):
+                text = f"{name}: argument {position + 1} must be a written-out {what}"
+                yield Finding(rule.file, call.line, "argument", text)
+        if name in _PATTERN_ARGUMENT:
             why = _pattern_fault(call, _PATTERN_ARGUMENT[name])
             if why:
                 yield Finding(rule.file, call.line, "pattern", f"{name}: {why}")
+
+
+def _is_written_out(call: Call, position: int, what: str) -> bool:
+    node = call.arguments[position] if position < len(call.arguments) else {}
+    if what == "number":
+        return "Number" in node or "Number" in node.get("UnaryExpr", {}).get("expr", {})
+    literal = node.get("String") or node.get("RawString")
+    return bool(literal and literal["value"])
 
 
 def _pattern_fault(call: Call, position: int) -> str | None:
