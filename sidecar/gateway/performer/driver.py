@@ -238,7 +238,13 @@ class Performer:
             attempt=attempt,
             budget=self._standings(),
         )
-        asked = document(action, self._principal, situation, self._prepared.value)
+        asked = document(
+            action,
+            self._principal,
+            situation,
+            self._prepared.value,
+            mcp_tool=self._prepared.tool.config.match.tool,
+        )
         started_ns = clock.monotonic_ns()
         try:
             answer = await self._desk.ports.policy.decide(asked)

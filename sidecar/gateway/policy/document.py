@@ -23,6 +23,8 @@ from processors.model.names import SideEffectClass
 from processors.model.principal import Principal
 from sidecar.canonical import sha256
 
+MCP_CALL = "tools/call"
+
 
 class Situation(Struct, frozen=True, kw_only=True):
     """What is known beside the action when a decision is asked for.
@@ -57,13 +59,23 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
 
 
 def document(
-    action: Action, principal: Principal, situation: Situation, value: Any = None
+    action: Action,
+    principal: Principal,
+    situation: Situation,
+    value: Any = None,
+    *,
+    mcp_tool: str = "",
 ) -> dict[str, Any]:
-    """The document for ``decide``; ``value`` is the parsed JSON body, None where there is none."""
+    """The document for ``decide``; ``value`` is the parsed JSON body, None where there is none.
+
+    ``mcp_tool``: the tool's name on its MCP server, for a call that is one of MCP's.
+    """
+    named = {"mcp": {"method": MCP_CALL, "name": mcp_tool}} if mcp_tool else {}
     return {
+        **named,
         "subject": _subject(principal, situation),
         "action": {
-            "name": f"http.{action.method.lower()}",
+            "name": MCP_CALL if mcp_tool else f"http.{action.method.lower()}",
             "properties": {
                 "class": action.class_,
                 "amount": action.cost_amount,

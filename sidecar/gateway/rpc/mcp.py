@@ -201,13 +201,14 @@ class McpWire:
             None,
         )
         refusal = await self._standing(talk, call, registered)
+        waits = state is not None or (key is not None and key == self._pending.get(call.place))
 
         def request(key: str | None) -> ToolRequest:
             return ToolRequest(
                 upstream=talk.server,
                 method="POST",
                 raw_path=path_of(call.name),
-                headers=self._headers(talk, registered, key, waits=state is not None),
+                headers=self._headers(talk, registered, key, waits=waits),
                 body=talk.said.arguments or b"{}",
                 refusal=refusal,
             )

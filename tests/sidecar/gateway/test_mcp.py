@@ -1,12 +1,18 @@
 """The official SDK's client and server through the gateway, on each version of the protocol."""
 
 import asyncio
+import json
+from pathlib import Path
 
+import jsonschema_rs
 import pytest
 from mcp import MCPError
 from mcp_rig import AllowListed, Crm, definitions_of, gated, served
 from mcp_types import ElicitResult
 
+SCHEMA = jsonschema_rs.validator_for(
+    json.loads((Path(__file__).parents[3] / "policies/schema/input.json").read_text())
+)
 VERSIONS = ("2025-11-25", "2026-07-28")
 
 
@@ -238,6 +244,40 @@ def test_a_header_that_says_another_thing_than_the_body_is_refused(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.requirement("GW-02")
+def test_policy_sees_that_a_call_is_of_mcp_and_of_which_tool(tmp_path):
+    policy = AllowListed()
+
+    async def scenario(each):
+        await call(each)
+        (document,) = policy.asked
+        SCHEMA.validate(document)
+        assert document["action"]["name"] == "tools/call"
+        assert document["mcp"] == {"method": "tools/call", "name": "add_note"}
+        assert document["resource"]["properties"]["server"] == "crm"
+        assert document["arguments"] == {"customer": "Ada", "text": "called"}
+
+    run(tmp_path, scenario, policy=policy)
+
+
+@pytest.mark.requirement("GW-01")
+def test_a_silent_call_is_kept_alive_where_the_client_takes_events(tmp_path):
+    async def scenario(each):
+        each.crm.hold.clear()
+        message, headers = modern_call()
+        given = {**headers, "Authorization": f"Bearer {each.agent}",
+                 "Accept": "application/json, text/event-stream"}  # fmt: skip
+        async with each.http.stream("POST", each.url, json=message, headers=given) as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            parts = answer.aiter_raw()
+            assert await anext(parts) == b": ka\n\n"
+            each.crm.hold.set()
+            rest = b"".join([part async for part in parts])
+        assert b"noted 1" in rest.rpartition(b"data: ")[2]
+
+    run(tmp_path, scenario, keep_alive_seconds=0.02)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.requirement("MCP-01")
 def test_progress_reaches_the_client_whose_call_it_is(tmp_path, version):
@@ -369,8 +409,7 @@ def test_a_client_of_before_is_sent_to_the_page_and_calls_again(tmp_path):
             assert needed.value.error.code == -32042
             (visit,) = needed.value.error.data["elicitations"]
             await each.approve(visit["elicitationId"])
-            token_wait = {"agenttwin/approvalToken": await token_of(each, visit["elicitationId"])}
-            answer = await client.call_tool("add_note", wanted, meta=token_wait)
+            answer = await client.call_tool("add_note", wanted)
         assert answer.content[0].text == "noted 1"
 
     run(tmp_path, scenario, policy=AllowListed(approved={"add_note"}))
