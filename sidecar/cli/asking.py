@@ -10,14 +10,17 @@ import ssl
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
+from sidecar.listen.address import split_address
 
 _TIMEOUT_SECONDS = 30
 _REMEDIES = {
     401: "Give a key that is not revoked or expired: sidecar key list",
-    403: "Decide with a person's key, not an agent's: sidecar key create --kind approver",
+    403: "Decide with a person's key, not an agent's: "
+    "sidecar key create --kind approver --project PROJECT",
 }
 
 
@@ -54,8 +57,18 @@ def control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> An
         raise SidecarError(
             f"the sidecar does not answer: {getattr(error, 'reason', error)}",
             where=client.url,
-            do="Start it with sidecar serve, or correct client.url.",
+            do=f"Start it with sidecar serve, or correct client.url{_elsewhere(loaded)}.",
         ) from None
+
+
+def _elsewhere(loaded: Loaded) -> str:
+    """Where this configuration has the control API, when that is not where was asked."""
+    listen = loaded.config.control.listen
+    asked = urlsplit(loaded.config.client.url)
+    default = 443 if asked.scheme == "https" else 80
+    if not listen or split_address(listen)[1] in (0, asked.port or default):
+        return ""
+    return f" (control.listen is {listen})"
 
 
 def _tls(loaded: Loaded) -> ssl.SSLContext:

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from control_rig import control
 from gateway_rig import MASTER, rig
 
+from sidecar.app.loading import load_config
+from sidecar.cli import asking
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
 
@@ -302,3 +304,16 @@ def test_kill_and_freeze_go_to_the_running_sidecar_and_two_people_unkill(
         with pytest.raises(SidecarError, match="not of both"):
             sidecar(store, "release", "kill", "--agent", "a", "--tool", "t", *ann)
     assert sidecar(store, "release", "status") == (0, "nothing is stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("listen", "told"), [("127.0.0.1:5000", True), ("127.0.0.1:9", False), ("127.0.0.1:0", False)]
+)
+def test_who_asks_at_a_port_that_is_not_the_configured_one_is_told(listen, told, tmp_path):
+    file = tmp_path / "sidecar.yaml"
+    file.write_text(
+        f"control: {{listen: '{listen}'}}\nclient: {{url: 'http://127.0.0.1:9', key: sk}}\n"
+    )
+    with pytest.raises(SidecarError, match="does not answer") as raised:
+        asking.control(load_config(str(file), None), "/v1/approvals")
+    assert (f"control.listen is {listen}" in raised.value.text()) is told
