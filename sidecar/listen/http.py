@@ -168,7 +168,9 @@ class _Served(web.Server):
             return self.refusal(fault.refused(error.status), request)
         except Exception as error:
             if request.writer.output_size > 0:
-                self.manners.record(fault.INTERNAL.reason, error)
+                gone = request.transport is None or request.transport.is_closing()
+                reason = "peer_gone" if gone else fault.INTERNAL.reason
+                self.manners.record(reason, None if gone else error)
                 raise ConnectionError("an answer was begun") from None
             return self.refusal(_meant(error), request, error)
         return answer

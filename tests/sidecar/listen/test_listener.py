@@ -221,6 +221,37 @@ def test_a_peer_that_does_not_take_its_answer_is_dropped():
     asyncio.run(scenario())
 
 
+def test_a_peer_that_leaves_while_its_answer_comes_is_no_fault_of_ours_and_a_failing_answer_is():
+    async def endless(request):
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(bytes(1024))
+            await asyncio.sleep(0)
+
+    async def broken(request):
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"begun")
+        raise KeyError(SECRET)
+
+    async def told(serve, *, leave):
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(WHOLE)
+            await reader.readuntil(b"\r\n\r\n")
+            if leave:
+                writer.transport.abort()
+            deadline = time.monotonic() + 10
+            while not rig.told and time.monotonic() < deadline:
+                await asyncio.sleep(0.02)
+            writer.close()
+        return rig.reasons
+
+    assert asyncio.run(told(endless, leave=True)) == ["peer_gone"]
+    assert asyncio.run(told(broken, leave=False)) == ["internal_fault"]
+
+
 def test_connections_beyond_the_bound_are_refused_and_counted():
     async def scenario():
         async with Rig(connections_max=2) as rig:
