@@ -131,7 +131,7 @@ def _evidence(item: Evidence, keep: Keeping) -> Evidence:
 def _detection(item: Detection, keep: Keeping, parts: Parts) -> Detection:
     """Its sentence and remedy hold tool names only; exhibits hold content."""
     sentence, remedy = item.sentence, item.remedy
-    for name in item.subjects:
+    for name in sorted(item.subjects, key=len, reverse=True):  # one may begin with another
         kept = keep.name(name)
         if kept != name:
             sentence, remedy = sentence.replace(name, kept), remedy.replace(name, kept)

@@ -223,3 +223,20 @@ TOLD = (
     "claim-1",
     None,
 )
+
+
+@pytest.mark.requirement("RED-02")
+@pytest.mark.parametrize("capture", ["off", "redacted"])
+def test_a_sentence_tells_nothing_of_a_name_that_begins_with_another(capture):
+    short, long = f"{'x' * 101} jo@a.co", f"{'x' * 101} jo@a.com"
+    found = Detection(
+        detection_id="d",
+        code="unsafe_retry",
+        severity="major",
+        sentence=f"{short} ran before {long}",
+        remedy=f"stop {long}",
+        subjects=(short, long),
+    )
+    (kept,) = redact(AgentTrace(trace_id="0" * 32, detections=(found,)), capture).detections
+    shown = {"off": "[redacted]", "redacted": f"{'x' * 101} [email]"}[capture]
+    assert (kept.sentence, kept.remedy) == (f"{shown} ran before {shown}", f"stop {shown}")
