@@ -14,7 +14,7 @@ from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
-from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
+from sidecar.store.durable import Attempted, Disposal, DurableCall, DurableQuery, Lease
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
     AuditEntry,
@@ -263,9 +263,9 @@ class Recovery(Protocol):
         """Claims whose outcome is unknown."""
         ...
 
-    async def forget(self, now_ns: int, limit: int) -> int:
+    async def forget(self, now_ns: int, limit: int, since_ns: int = 0) -> int:
         """Drop up to ``limit`` stored answers that have expired, and claims kept long enough; how
-        many. What is unknown is never dropped."""
+        many. What is unknown is never dropped. ``since_ns``: until then it has been done."""
         ...
 
     def claim_of(self, call_id: str) -> Claim | None:
@@ -310,6 +310,14 @@ class DurableBook(Protocol):
 
     async def end_durable(self, ended: Attempted) -> bool:
         """What came of an attempt; False when the lease is another's."""
+        ...
+
+    def list_durable(self, query: DurableQuery) -> list[DurableCall]:
+        """Durable calls that match, newest first, without their requests."""
+        ...
+
+    async def prune_durable(self, before_ns: int, limit: int) -> int:
+        """Delete durable calls that were done or discarded before then; how many."""
         ...
 
     async def dispose_durable(self, disposal: Disposal) -> bool:

@@ -138,6 +138,9 @@ def test_what_is_forgotten_at_a_time_is_bounded(store):
     async def scenario(opened):
         await five_ended(opened)
         assert [await opened.forget(LATER, 2) for _ in range(4)] == [2, 2, 1, 0]
+        await ended(opened, "failed_safe", key="k9", call_id="c9", class_="write")
+        assert await opened.forget(LATER, 2, NOW + 99) == 0  # it had been done until then
+        assert await opened.forget(LATER, 2, NOW + 98) == 1
 
     run(store, scenario)
 

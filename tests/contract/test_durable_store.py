@@ -130,6 +130,23 @@ def test_a_person_puts_a_dead_letter_back_or_away_and_nothing_else(store, action
     run(store, scenario)
 
 
+def test_what_is_long_over_is_deleted_and_what_may_be_needed_is_not(store):
+    async def scenario(opened):
+        for number, state in enumerate(("waiting", "done", "dead")):
+            call = other(number, due_at_ns=NOW - 9 + number)
+            await opened.queue_durable(call)
+            if state != "waiting":
+                seen = opened.find_durable(call.durable_id)
+                await opened.lease_durable(Lease(seen=seen, owner="o", until_ns=NOW + 9))
+                await opened.end_durable(structs.replace(ended(state), call=call))
+        assert await opened.prune_durable(NOW, 9) == 0
+        assert await opened.prune_durable(NOW + 1, 9) == 1
+        left = {each.state for each in opened.list_durable(DurableQuery())}
+        assert left == {"waiting", "dead"}
+
+    run(store, scenario)
+
+
 def test_durable_calls_are_listed_by_project_and_state(store):
     async def scenario(opened):
         for number in (1, 2, 3):

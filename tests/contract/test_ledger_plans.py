@@ -7,8 +7,9 @@ import pytest
 from ledger_rig import NOW, SCOPE, asked, call, intent
 from postgres_rig import database
 
+from sidecar.store.durable import DurableQuery
 from sidecar.store.ledger import CallQuery, Seen
-from sidecar.store.postgres import approvals, calls, chain, claims
+from sidecar.store.postgres import approvals, calls, chain, claims, durables
 
 pytestmark = pytest.mark.full  # minutes on two cores: real processes and servers
 
@@ -16,7 +17,8 @@ FILL = f"""
 INSERT INTO claim (project, principal, tool, key_hash, fingerprint, state, owner, lease_until_ns,
         fence, attempt, call_id, updated_at_ns, expires_at_ns)
     SELECT 'p' || n % 20, 'a', 't', 'k' || n, 'h', CASE WHEN n % 500 = 0 THEN 'sent'
-        WHEN n % 501 = 0 THEN 'unknown' ELSE 'completed' END, 'o' || n % 3, 0, 1, 1, 'c' || n, 0, 0
+        WHEN n % 501 = 0 THEN 'unknown' ELSE 'completed' END, 'o' || n % 3, 0, 1, 1, 'c' || n, 0,
+        {NOW} + n * 1000000000::bigint
     FROM generate_series(1, 20000) n;
 INSERT INTO call SELECT 'c' || n, 'p' || n % 20, 'a', 't', 'read', 'executed', 200, 'confirmed',
         'allow', NULL, NULL, 'tr' || n % 5000, {NOW} + n, {NOW} + n, NULL
@@ -30,6 +32,11 @@ INSERT INTO approval (approval_id, project, requester, requester_name, tool, act
     SELECT 'ap' || n, 'p' || n % 20, 'a', '', 't', 'h' || n, 'k' || n, 'r', 'd', 'consumed', '',
         's', '', {NOW} + n, 0, 1, '', 'c' || n FROM generate_series(1, 20000) n;
 INSERT INTO vote SELECT 'ap' || n, 'v', 'v', 'approve', '', 0, '' FROM generate_series(1, 20000) n;
+INSERT INTO durable SELECT 'd' || n, 'p' || n % 20, 'a', 't', 'k' || n, 'f', CASE WHEN n % 500 = 0
+        THEN 'waiting' ELSE 'done' END, 1, {NOW} + n, {NOW} + n, {NOW} + n, {NOW} + n, NULL, NULL,
+        0, NULL FROM generate_series(1, 20000) n;
+INSERT INTO stop SELECT 's' || n, 'p' || n % 20, 'kill', 'agent', 'a' || n, '', '', {NOW} + n, {NOW}
+    FROM generate_series(1, 20000) n;
 INSERT INTO api_key SELECT 'k' || n, 'agent', 'p', '', '', 0
     FROM generate_series(1, 5000) n;
 ANALYZE
@@ -71,6 +78,13 @@ HOT = {
     "ground": lambda c: claims.ground(c, intent()),
     "call_of": lambda c: claims.call_of(c, Seen(claim_id=1, fence=1, state="sent")),
     "same": lambda c: claims.same(c, intent(distinct_since_ns=NOW)),
+    "claim_of": lambda c: claims.find_of(c, "c1"),
+    "forget": lambda c: claims.forget(c, NOW, 100, NOW - 10**9),
+    "prune_durable": lambda c: durables.prune(c, NOW + 100, 100),
+    "durable_of": lambda c: durables.find_of(c, SCOPE),
+    "due_durable": lambda c: durables.due(c, NOW + 10_000, 32),
+    "find_durable": lambda c: durables.find(c, "p1", "d1"),
+    "list_durable": lambda c: durables.newest(c, DurableQuery(project="p1", limit=50)),
     "find_claim": lambda c: claims.find(c, SCOPE),
     "owners_of_open": claims.owners_of_open,
     "open_of": lambda c: claims.open_of(c, ["o1"], 100),
@@ -91,7 +105,7 @@ HOT = {
     "find_asked": lambda c: approvals.find_asked(c, asked(project="p1")),
     "restore": lambda c: approvals.restore(Turn(c), "c1"),
     "is_revoked": lambda c: approvals.is_revoked(c, "key:k1"),
-    "standing": lambda c: approvals.standing(c, "ap1"),
+    "standing": lambda c: approvals.standing(c, "ap1", NOW),
     "read_end": chain.read_end,
     "entries_after": lambda c: chain.read_entries(c, 19_000, 100),
 }

@@ -34,14 +34,25 @@ from sidecar.gateway.idempotency import scope_of
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import ToolReply
-from sidecar.store.durable import DISPOSED, Attempted, Disposal, DurableCall, DurableState, Lease
-from sidecar.store.ledger import OpenedCall, Scope
+from sidecar.store.durable import (
+    DISPOSED,
+    Attempted,
+    Disposal,
+    DurableCall,
+    DurableQuery,
+    DurableState,
+    Lease,
+)
+from sidecar.store.ledger import TOMBSTONE_NS, OpenedCall, Scope
 from sidecar.telemetry import DURABLE_CALLS, TASK_FAILURES, log
 
 _LOG = log("gateway")
 _AT_ONCE = 8
 _LOOK_SECONDS, _LOOK_SECONDS_MAX = 1.0, 30.0
 _LEASE_GRACE_NS = 60_000_000_000
+_EXPIRE_EVERY_NS, _EXPIRE_MAX = 3600 * 10**9, 1000
+DEAD_LETTER_NS = 30 * 86_400 * 10**9
+"""How long a dead letter waits for a person."""
 
 Make = Callable[[ToolRequest, Principal], Awaitable[ToolReply]]
 
@@ -61,6 +72,7 @@ class DurableCalls:
         self._make = make
         self._luck = luck or _luck
         self._new = asyncio.Event()
+        self._expire_ns = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     async def take_on(
@@ -123,6 +135,7 @@ class DurableCalls:
             self._new.clear()
             try:
                 self._begin()
+                await self._expire()
                 pause = _LOOK_SECONDS
             except Exception as error:
                 pause = min(2 * pause, _LOOK_SECONDS_MAX)
@@ -134,6 +147,28 @@ class DurableCalls:
                 pass  # looked at again: another gateway may have queued, or a time has come
         while self._busy:
             await asyncio.wait(self._busy.values())
+
+    async def _expire(self) -> None:
+        """Now and then: what nobody decided in time is discarded, what is long over is deleted."""
+        if clock.monotonic_ns() < self._expire_ns:
+            return
+        ledger, now_ns = self._desk.ports.ledger, self._desk.now_ns()
+        for letter in ledger.list_durable(DurableQuery(state="dead", limit=_EXPIRE_MAX)):
+            if letter.updated_at_ns <= now_ns - DEAD_LETTER_NS:
+                await self.dispose(
+                    Disposal(
+                        project=letter.project,
+                        durable_id=letter.durable_id,
+                        action="discard",
+                        by="gateway",
+                        reason="nobody decided in time",
+                        due_at_ns=now_ns,
+                        ends_at_ns=now_ns,
+                    )
+                )
+        pruned = await ledger.prune_durable(now_ns - TOMBSTONE_NS, _EXPIRE_MAX)
+        later = 0 if pruned >= _EXPIRE_MAX else _EXPIRE_EVERY_NS
+        self._expire_ns = clock.monotonic_ns() + later
 
     def _begin(self) -> None:
         now_ns, room = self._desk.now_ns(), _AT_ONCE - len(self._busy)

@@ -128,12 +128,14 @@ async def keep_recovering(desk: Desk) -> None:
 
 
 async def _keep_forgetting(desk: Desk) -> None:
-    pause = _PAUSE_SECONDS_MIN
+    pause, since_ns, ledger = _PAUSE_SECONDS_MIN, 0, desk.ports.ledger
     while True:
         try:
-            led = desk.ports.ledger.leads("recovery")
-            more = led and await desk.ports.ledger.forget(desk.now_ns(), _FORGET_MAX) >= _FORGET_MAX
+            led, now_ns = ledger.leads("recovery"), desk.now_ns()
+            more = led and await ledger.forget(now_ns, _FORGET_MAX, since_ns) >= _FORGET_MAX
             pause = _PAUSE_SECONDS_MIN if more else _FORGET_SECONDS
+            if led and not more:  # an hour again, for clocks that were set
+                since_ns = max(0, now_ns - 3600 * _SECOND_NS)
         except Exception as error:
             pause = _failed("forget", error, pause)
         await asyncio.sleep(pause)

@@ -143,10 +143,11 @@ async def same(connection: Connection, intent: Intent) -> str | None:
     return found
 
 
-async def forget(connection: Connection, now_ns: int, limit: int) -> int:
+async def forget(connection: Connection, now_ns: int, limit: int, since_ns: int) -> int:
     """Drop stored answers that have expired, then claims nothing is remembered for; how many.
 
-    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer.
+    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer. Of the others
+    those are looked at that have expired since ``since_ns``.
     """
     # ARRAY is made once; a sub-select with a limit that is joined may be run again for each row.
     erased = await connection.execute(
@@ -155,15 +156,20 @@ async def forget(connection: Connection, now_ns: int, limit: int) -> int:
         " ORDER BY expires_at_ns LIMIT $2 FOR UPDATE SKIP LOCKED))",
         *(now_ns, limit),
     )
-    dropped = await connection.execute(
-        "DELETE FROM claim WHERE claim_id = ANY (ARRAY (SELECT claim_id FROM claim"  # noqa: S608
-        " JOIN call USING (call_id)"
-        f" WHERE expires_at_ns <= $1 AND {_OVER}"
-        " AND (call.class <> 'irreversible' OR expires_at_ns <= $2)"
-        " ORDER BY expires_at_ns LIMIT $3 FOR UPDATE OF claim SKIP LOCKED))",
-        *(now_ns, now_ns - TOMBSTONE_NS, limit),
-    )
-    return int(erased.rpartition(" ")[2]) + int(dropped.rpartition(" ")[2])
+    dropped = [
+        await connection.execute(
+            "DELETE FROM claim WHERE claim_id = ANY (ARRAY (SELECT claim_id FROM claim"  # noqa: S608
+            f" JOIN call USING (call_id) WHERE expires_at_ns > $1 AND expires_at_ns <= $2"
+            f" AND {_OVER} AND call.class {which} 'irreversible'"
+            " ORDER BY expires_at_ns LIMIT $3 FOR UPDATE OF claim SKIP LOCKED))",
+            *(first_ns, last_ns, limit),
+        )
+        for which, first_ns, last_ns in (
+            ("<>", since_ns, now_ns),
+            ("=", 0, now_ns - TOMBSTONE_NS),
+        )
+    ]
+    return sum(int(each.rpartition(" ")[2]) for each in (erased, *dropped))
 
 
 async def mark_sent(

@@ -123,6 +123,16 @@ async def dispose(connection: Connection, disposal: Disposal) -> bool:
     return not done.endswith(" 0")
 
 
+async def prune(connection: Connection, before_ns: int, limit: int) -> int:
+    """Delete calls that were done or discarded before then, some at a time; how many."""
+    done = await connection.execute(
+        "DELETE FROM durable WHERE durable_id = ANY (ARRAY (SELECT durable_id FROM durable"
+        " WHERE state IN ('done', 'discarded') AND updated_at_ns <= $1 LIMIT $2))",
+        *(before_ns, limit),
+    )
+    return int(done.rpartition(" ")[2])
+
+
 async def _select(connection: Connection, where: str, *values: object) -> list[DurableRow]:
     rows = await connection.fetch(
         f"SELECT {_COLUMNS} FROM durable {where}",  # noqa: S608

@@ -230,6 +230,12 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         """What came of an attempt; False when the lease is another's."""
         return await self._writer.run(lambda turn: transactions.end_durable(turn, ended))
 
+    async def prune_durable(self, before_ns: int, limit: int) -> int:
+        """Delete durable calls that were done or discarded before then; how many."""
+        return await self._database.run(
+            lambda connection: durables.prune(connection, before_ns, limit)
+        )
+
     async def dispose_durable(self, disposal: Disposal) -> bool:
         """A person's word on a dead letter; False when it is none."""
         return await self._writer.run(lambda turn: transactions.dispose(turn, disposal))
@@ -261,9 +267,11 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
             lambda turn: transactions.record(turn, outcome, arguments, answer)
         )
 
-    async def forget(self, now_ns: int, limit: int) -> int:
+    async def forget(self, now_ns: int, limit: int, since_ns: int = 0) -> int:
         """Drop up to ``limit`` expired answers and claims; how many."""
-        return await self._database.run(lambda connection: claims.forget(connection, now_ns, limit))
+        return await self._database.run(
+            lambda connection: claims.forget(connection, now_ns, limit, since_ns)
+        )
 
     async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""

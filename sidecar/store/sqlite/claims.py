@@ -92,10 +92,11 @@ def same(connection: sqlite3.Connection, intent: Intent) -> str | None:
     return row[0] if row else None
 
 
-def forget(connection: sqlite3.Connection, now_ns: int, limit: int) -> int:
+def forget(connection: sqlite3.Connection, now_ns: int, limit: int, since_ns: int) -> int:
     """Drop stored answers that have expired, then claims nothing is remembered for; how many.
 
-    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer.
+    An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer. Of the others
+    those are looked at that have expired since ``since_ns``.
     """
     erased = connection.execute(
         "UPDATE claim SET answer = NULL WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
@@ -103,15 +104,20 @@ def forget(connection: sqlite3.Connection, now_ns: int, limit: int) -> int:
         " ORDER BY expires_at_ns LIMIT ?)",
         (now_ns, limit),
     )
-    dropped = connection.execute(
-        "DELETE FROM claim WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
-        " JOIN call USING (call_id)"
-        f" WHERE expires_at_ns <= ? AND {_OVER}"
-        " AND (call.class <> 'irreversible' OR expires_at_ns <= ?)"
-        " ORDER BY expires_at_ns LIMIT ?)",
-        (now_ns, now_ns - TOMBSTONE_NS, limit),
-    )
-    return erased.rowcount + dropped.rowcount
+    dropped = [
+        connection.execute(
+            "DELETE FROM claim WHERE claim_id IN (SELECT claim_id FROM claim"  # noqa: S608
+            f" JOIN call USING (call_id) WHERE expires_at_ns > ? AND expires_at_ns <= ?"
+            f" AND {_OVER} AND call.class {which} 'irreversible'"
+            " ORDER BY expires_at_ns LIMIT ?)",
+            (first_ns, last_ns, limit),
+        )
+        for which, first_ns, last_ns in (
+            ("<>", since_ns, now_ns),
+            ("=", 0, now_ns - TOMBSTONE_NS),
+        )
+    ]
+    return erased.rowcount + sum(each.rowcount for each in dropped)
 
 
 def mark_sent(

@@ -124,6 +124,16 @@ def dispose(connection: sqlite3.Connection, disposal: Disposal) -> bool:
     return done.rowcount > 0
 
 
+def prune(connection: sqlite3.Connection, before_ns: int, limit: int) -> int:
+    """Delete calls that were done or discarded before then, some at a time; how many."""
+    done = connection.execute(
+        "DELETE FROM durable WHERE durable_id IN (SELECT durable_id FROM durable"
+        " WHERE state IN ('done', 'discarded') AND updated_at_ns <= ? LIMIT ?)",
+        (before_ns, limit),
+    )
+    return done.rowcount
+
+
 def _select(connection: sqlite3.Connection, where: str, *values: object) -> list[DurableRow]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM durable {where}",  # noqa: S608

@@ -193,6 +193,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         """What came of an attempt; False when the lease is another's."""
         return await self._writer.run(lambda c: self._jobs.end_durable(c, ended))
 
+    async def prune_durable(self, before_ns: int, limit: int) -> int:
+        """Delete durable calls that were done or discarded before then; how many."""
+        return await self._writer.run(lambda c: durables.prune(c, before_ns, limit))
+
     async def dispose_durable(self, disposal: Disposal) -> bool:
         """A person's word on a dead letter; False when it is none."""
         return await self._writer.run(lambda c: self._jobs.dispose(c, disposal))
@@ -225,9 +229,9 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
             self._news.tell(None)
         return done
 
-    async def forget(self, now_ns: int, limit: int) -> int:
+    async def forget(self, now_ns: int, limit: int, since_ns: int = 0) -> int:
         """Drop up to ``limit`` expired answers and claims; how many."""
-        return await self._writer.run(lambda c: claims.forget(c, now_ns, limit))
+        return await self._writer.run(lambda c: claims.forget(c, now_ns, limit, since_ns))
 
     async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""

@@ -8,8 +8,11 @@ from control_rig import control
 from gateway_rig import AllowAll, Shop, rig
 from msgspec import structs
 
+from sidecar import clock
 from sidecar.gateway.audit import verify
 from sidecar.gateway.config import Config, Durable, Match, Tool, Upstream
+from sidecar.gateway.driver import Gateway
+from sidecar.gateway.durable.driver import DEAD_LETTER_NS
 from sidecar.gateway.durable.rules import Again, Dead, Done, attempt_headers, judged, pause_ns
 from sidecar.gateway.problem import Refusal, render
 from sidecar.gateway.registry import Backoff
@@ -278,6 +281,37 @@ def test_a_person_requeues_and_discards_dead_letters(tmp_path):
         assert kinds.count("durable_requeued") == kinds.count("durable_discarded") == 1
 
     run(tmp_path, scenario, control, tool_changes=CHANGES)
+
+
+@pytest.mark.requirement("DUR-01")
+def test_a_dead_letter_nobody_decides_is_discarded_in_the_end_and_the_chain_says_so(tmp_path):
+    async def die(each):
+        await ended(each, await each.refund("s422-x", key="a", **LATER))
+
+    async def later(each):
+        async with asyncio.timeout(10):
+            while each.ledger.list_durable(DurableQuery())[0].state != "discarded":
+                await asyncio.sleep(0.02)
+        entry = each.ledger.entries_after(0, 999)[-1]
+        said = json.loads(entry.body)
+        assert (entry.kind, said["by"]) == ("durable_discarded", "gateway")
+
+    async def main():
+        async with allowing(tmp_path, tool_changes=CHANGES) as each:
+            await die(each)
+        async with allowing(tmp_path, tool_changes=CHANGES) as each:
+            await each.gateway.stop()
+            month_ns = DEAD_LETTER_NS + 10**9
+            again = Gateway(
+                each.gateway._ports, each.settings, now_ns=lambda: clock.now_ns() + month_ns
+            )
+            await again.start()
+            try:
+                await later(each)
+            finally:
+                await again.stop()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

@@ -20,3 +20,4 @@ CREATE TABLE durable (
 CREATE UNIQUE INDEX durable_scope ON durable (project, principal, tool, key_hash);
 CREATE INDEX durable_due ON durable (due_at_ns) WHERE state = 'waiting';
 CREATE INDEX durable_recent ON durable (project, created_at_ns);
+CREATE INDEX durable_over ON durable (updated_at_ns) WHERE state IN ('done', 'discarded');
