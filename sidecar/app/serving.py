@@ -51,6 +51,7 @@ from sidecar.receive.memory import keep_buffers
 from sidecar.receive.worker import Admission
 from sidecar.store.journal import journal_cursor
 from sidecar.store.sqlite.journal import SqliteJournal
+from sidecar.store.sqlite.upkeep import settle_all
 from sidecar.telemetry import cannot_listen
 
 PIPELINE_MAIN = "sidecar.app.pipeline:pipeline_main"
@@ -94,6 +95,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
     async with AsyncExitStack() as stack:
         master = master_key(loaded, make=dev)
         stack.enter_context(hold_folder(folder))
+        stack.callback(settle_all, folder)
         stores = stack.enter_context(open_backend(loaded))
         keys = stack.enter_context(closing(stores.keys()))
         ring = keyring(keys, master)

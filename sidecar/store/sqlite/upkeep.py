@@ -8,7 +8,7 @@ Rules
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from sidecar.errors import StoreUnavailable
@@ -46,6 +46,19 @@ def copy_all(folder: Path, target: Path) -> None:
             with translating(path), closing(sqlite3.connect(target / path.name)) as copy:
                 snapshot.backup(copy)
                 copy.execute("PRAGMA journal_mode=DELETE")  # one file, complete by itself
+
+
+def settle_all(folder: Path) -> None:
+    """Move what write-ahead logs still hold into their files, where nothing else has them open.
+
+    A last connection that only reads cannot: what was deleted would stay in the log, and a copy of
+    the files without it would lack what was written last.
+    """
+    for name in SCHEMAS:
+        path = folder / f"{name}.db"
+        if path.with_name(f"{path.name}-wal").exists():
+            with suppress(StoreUnavailable):  # the next start does the same
+                open_database(path).close()
 
 
 def _snapshots(stack: ExitStack, paths: Sequence[Path]) -> list[tuple[Path, sqlite3.Connection]]:

@@ -127,6 +127,8 @@ def test_sigterm_ends_the_whole_tree(tmp_path):
         assert process.wait(timeout=20) == 0
         gone = subprocess.run(["ps", "-p", str(pipeline)], capture_output=True, check=False)
         assert gone.returncode == 1
+    # Nothing is left in a write-ahead log: neither what was deleted nor what was written last.
+    assert {each.name for each in (tmp_path / "sidecar-data").glob("*-wal")} == set()
 
 
 def tree(parent):
