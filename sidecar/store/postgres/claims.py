@@ -143,7 +143,7 @@ async def same(connection: Connection, intent: Intent) -> str | None:
     return found
 
 
-async def forget(connection: Connection, now_ns: int, limit: int, since_ns: int) -> int:
+async def forget(connection: Connection, now_ns: int, limit: int, since_ns: int = 0) -> int:
     """Drop stored answers that have expired, then claims nothing is remembered for; how many.
 
     An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer. Of the others

@@ -92,7 +92,7 @@ def same(connection: sqlite3.Connection, intent: Intent) -> str | None:
     return row[0] if row else None
 
 
-def forget(connection: sqlite3.Connection, now_ns: int, limit: int, since_ns: int) -> int:
+def forget(connection: sqlite3.Connection, now_ns: int, limit: int, since_ns: int = 0) -> int:
     """Drop stored answers that have expired, then claims nothing is remembered for; how many.
 
     An irreversible call's claim stays for ``TOMBSTONE_NS`` more, without its answer. Of the others
