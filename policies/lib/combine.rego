@@ -50,6 +50,7 @@ intersection_of(limits) := object.union_n([
 	hosts({set_of(each.allowed_hosts) | some each in limits}),
 	amounts(limits),
 	named("rate", {rate | some each in limits; some rate in each.rate}),
+	named("arguments", {limit | some each in limits; some limit in each.arguments}),
 	named("spend", {spend | some each in limits; some spend in each.spend}),
 ])
 

@@ -61,6 +61,13 @@ test_only_hosts_that_all_allow_are_allowed if {
 	combine.intersection_of(limits) == {"allowed_hosts": ["b.example"], "count": 1}
 }
 
+test_every_limit_on_an_argument_holds if {
+	few := {"name": "n", "max": "5"}
+	fewer := {"name": "n", "max": "3"}
+	found := combine.intersection_of({{"arguments": [few]}, {"arguments": [fewer]}})
+	{limit | some limit in found.arguments} == {few, fewer}
+}
+
 test_limits_in_two_currencies_are_none_that_can_be_kept if {
 	limits := {{"max_amount": "1", "currency": "EUR"}, {"max_amount": "1", "currency": "USD"}}
 	combine.intersection_of(limits).currency == "EUR and USD"

@@ -10,12 +10,16 @@ from decimal import Decimal
 from typing import Any
 
 from processors.model.call import Action, Reason
+from sidecar.gateway.policy.constraints import beyond
 
 
 def exceeded(limits: dict[str, Any], action: Action, *, host: str | None = None) -> Reason | None:
     """Why the action, which goes to ``host``, is beyond the limits, or None."""
     if "allowed_hosts" in limits and host not in limits["allowed_hosts"]:
         return Reason(code="limit_host", message=f"calls to {host or 'this tool'} are not allowed")
+    found = beyond(limits.get("arguments", ()), action.arguments)
+    if found is not None:
+        return found
     if "max_amount" not in limits:
         return None
     if action.cost_amount is None or action.cost_currency != limits["currency"]:

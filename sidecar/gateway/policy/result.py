@@ -18,7 +18,7 @@ from msgspec import Struct
 from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
 from processors.model.names import Effect
 from sidecar.gateway.amount import read_amount
-from sidecar.gateway.policy import obligations
+from sidecar.gateway.policy import constraints, obligations
 
 POLICY_ERROR = "policy_error"
 _KEYS = frozenset({"effect", "reasons", "limits", "approval", "obligations", "advice"})
@@ -26,7 +26,7 @@ SUBJECTS = frozenset({"project", "agent", "tool", "session", "agent_tool"})
 _LIMITS = frozenset(
     {
         *("max_amount", "currency", "timeout_ms", "max_response_bytes"),
-        *("rate", "spend", "count", "allowed_hosts"),
+        *("rate", "spend", "count", "allowed_hosts", "arguments"),
     }
 )
 _ITEMS_MAX = 20
@@ -162,6 +162,8 @@ def _limits(raw: Any) -> dict[str, Any]:
         read["rate"] = [_rate(item) for item in _some(raw, "rate")]
     if "spend" in raw:
         read["spend"] = [_spend(item) for item in _some(raw, "spend")]
+    if "arguments" in raw:
+        read["arguments"] = [_constraint(item) for item in _some(raw, "arguments")]
     if "allowed_hosts" in raw:
         hosts = _some(raw, "allowed_hosts")
         read["allowed_hosts"] = [_text(each, "limits.allowed_hosts").lower() for each in hosts]
@@ -184,6 +186,14 @@ def _spend(item: Any) -> dict[str, Any]:
     _known(item, frozenset({"limit", "window_s", "scope"}), "a spending limit")
     limit = _amount(item.get("limit"), "a spending limit")
     return {"limit": limit, **_windowed(item, "scope", "a spending limit")}
+
+
+def _constraint(item: Any) -> dict[str, Any]:
+    _known(item, constraints.KEYS, "a limit on an argument")
+    why = constraints.wrong(item)
+    if why is not None:
+        raise _Unreadable(f"a limit on an argument {why}")
+    return dict(item)
 
 
 def _windowed(item: dict[str, Any], key: str, what: str) -> dict[str, Any]:

@@ -118,3 +118,34 @@ ACTION = Action(
 def test_an_amount_is_held_to_its_limit_as_a_decimal(limits, change, code):
     reason = exceeded(limits, msgspec.structs.replace(ACTION, **change))
     assert (reason.code if reason else None) == code
+
+
+@pytest.mark.requirement("GW-02")
+@pytest.mark.parametrize(
+    ("constraint", "arguments", "is_beyond"),
+    [
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": "a"}, False),
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": None}, False),
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": 1.0}, False),
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": True}, True),
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": "1"}, True),
+        ({"name": "to", "one_of": ["a", 1, None]}, {"to": ["a"]}, True),
+        ({"name": "to", "one_of": ["a", 1, None]}, {}, True),
+        ({"name": "n", "max": "5.5"}, {"n": "5.50"}, False),
+        ({"name": "n", "max": "5.5"}, {"n": 5.5}, False),
+        ({"name": "n", "max": "5.5"}, {"n": "5.500000000000000000001"}, True),
+        ({"name": "n", "max": "5.5"}, {"n": 6}, True),
+        ({"name": "n", "max": 5}, {"n": -1}, False),
+        ({"name": "n", "max": 5}, {"n": "-1"}, True),
+        ({"name": "n", "max": 5}, {"n": True}, True),
+        ({"name": "n", "max": 5}, {"n": None}, True),
+        ({"name": "n", "min": 5, "max": 9}, {"n": 4}, True),
+        ({"name": "n", "min": 5, "max": 9}, {"n": 9}, False),
+    ],
+)
+def test_an_argument_is_held_to_its_limit_and_must_be_there(constraint, arguments, is_beyond):
+    raw = {**ALLOW, "effect": "allow_with_limits", "limits": {"arguments": [constraint]}}
+    answer = read_answer(raw)
+    assert answer.error is None
+    reason = exceeded(answer.limits, msgspec.structs.replace(ACTION, arguments=arguments))
+    assert (reason.code if reason else None) == ("limit_argument" if is_beyond else None)

@@ -25,6 +25,16 @@ RATE = st.fixed_dictionaries(
     {"n": POSITIVE, "window_s": WINDOW}, optional={"key": SUBJECT, "scope": st.just("agent")}
 )
 SPEND = st.fixed_dictionaries({"limit": AMOUNT, "window_s": WINDOW}, optional={"scope": SUBJECT})
+CONSTRAINT = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["a", "", 1]),
+        "one_of": st.sampled_from([["x"], [1, None], [], "x", [1] * 101]),
+        "min": AMOUNT,
+        "max": AMOUNT,
+        "equals": st.just(1),
+    },
+)
 LIMITS = st.fixed_dictionaries(
     {},
     optional={
@@ -32,6 +42,7 @@ LIMITS = st.fixed_dictionaries(
         "currency": st.sampled_from(["EUR", "eur", "EURO", 1]),
         "spend": st.lists(SPEND, max_size=2) | st.just([{"limit": "1", "window_s": 1}] * 21),
         "rate": st.lists(RATE, max_size=2) | st.just({}),
+        "arguments": st.lists(CONSTRAINT, max_size=2),
         "count": POSITIVE,
         "allowed_hosts": st.lists(st.sampled_from(["a.example", 1]), max_size=2),
         "timeout_ms": POSITIVE,
@@ -47,9 +58,19 @@ APPROVAL = st.fixed_dictionaries(
         "on_timeout": st.just("allow"),
     },
 )
+PROPERTIES = st.sampled_from(
+    [
+        *({}, {"a": 1}, [], {"paths": ["/a"]}, {"paths": []}, {"paths": ["a"]}, {"paths": "/a"}),
+        *({"paths": ["/a"], "b": 1}, {"paths": ["/a"] * 65}, {"reason": "x"}, {"reason": 1}),
+    ]
+)
 OBLIGATION = st.fixed_dictionaries(
-    {"type": st.sampled_from(["require_receipt", "step_up", "", 1])},
-    optional={"id": st.sampled_from(["1", 1]), "properties": st.sampled_from([{}, {"a": 1}, []])},
+    {
+        "type": st.sampled_from(
+            ["require_receipt", "mask_response", "quarantine_agent", "step_up", "", 1]
+        )
+    },
+    optional={"id": st.sampled_from(["1", 1]), "properties": PROPERTIES},
 )
 ANSWER = st.fixed_dictionaries(
     {},
@@ -65,11 +86,17 @@ ANSWER = st.fixed_dictionaries(
         "rewrite": st.just({}),
     },
 )
+OBLIGED = {"effect": "deny"}
 GOOD = {"effect": "allow_with_limits", "reasons": [{"code": "because"}]}
 
 
 @pytest.mark.requirement("GW-02")
-@given(ANSWER | LIMITS.map(lambda limits: {**GOOD, "limits": limits}))
+@given(
+    ANSWER
+    | OBLIGATION.map(lambda one: {**OBLIGED, "obligations": [one]})
+    | CONSTRAINT.map(lambda one: {**GOOD, "limits": {"arguments": [one]}})
+    | LIMITS.map(lambda limits: {**GOOD, "limits": limits})
+)
 def test_an_answer_is_read_where_the_schema_takes_it_and_denies_where_it_does_not(raw):
     answer = read_answer(raw)
     assert RESULT.is_valid(raw) == (answer.error is None), (raw, answer.error)
