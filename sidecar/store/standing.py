@@ -30,6 +30,23 @@ class Undone(Exception):
         super().__init__()
 
 
+def requested_entry(wanted: Approval) -> dict[str, str]:
+    """What the chain says of a request: whose, what it is bound to, what approvers are shown."""
+    return {
+        "action_hash": wanted.action_hash,
+        "approval_id": wanted.approval_id,
+        "approvers_min": str(wanted.approvers_min),
+        "decision_id": wanted.decision_id,
+        "expires_at_ns": str(wanted.expires_at_ns),
+        "key_hash": wanted.key_hash,
+        "policy_revision": wanted.policy_revision,
+        "requester": wanted.requester,
+        "shown_digest": wanted.shown_digest,
+        "tool": wanted.tool,
+        "tool_digest": wanted.tool_digest,
+    }
+
+
 def why_not_counted(
     approval: Approval | None, ballot: Ballot, *, revision: str | None, recent: int
 ) -> str | None:

@@ -41,7 +41,7 @@ from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.standing import Undone, why_not_counted
+from sidecar.store.standing import Undone, requested_entry, why_not_counted
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -119,14 +119,7 @@ async def ask(
         if await approvals.asked_since(turn.connection, wanted, since_ns) >= pace.most:
             return None
     await approvals.insert(turn, wanted, summary)
-    body = {
-        "action_hash": wanted.action_hash,
-        "approval_id": wanted.approval_id,
-        "key_hash": wanted.key_hash,
-        "requester": wanted.requester,
-        "shown_digest": wanted.shown_digest,
-        "tool": wanted.tool,
-    }
+    body = requested_entry(wanted)
     await _append(turn, "approval_requested", wanted.project, wanted.requested_at_ns, body)
     await approvals.tell(turn, wanted.approval_id)
     return wanted, summary

@@ -41,7 +41,7 @@ from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
 from sidecar.store.sqlite.chain import Chain
-from sidecar.store.standing import Undone, why_not_counted
+from sidecar.store.standing import Undone, requested_entry, why_not_counted
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -133,14 +133,7 @@ class Transactions:
             if approvals.asked_since(connection, wanted, since_ns) >= pace.most:
                 return None
         approvals.insert(connection, wanted, summary)
-        body = {
-            "action_hash": wanted.action_hash,
-            "approval_id": wanted.approval_id,
-            "key_hash": wanted.key_hash,
-            "requester": wanted.requester,
-            "shown_digest": wanted.shown_digest,
-            "tool": wanted.tool,
-        }
+        body = requested_entry(wanted)
         at_ns = wanted.requested_at_ns
         self._append(connection, "approval_requested", wanted.project, at_ns, body)
         return wanted, summary

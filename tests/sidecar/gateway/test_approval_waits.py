@@ -16,6 +16,7 @@ from sidecar import clock
 from sidecar.app.approving import approval_rules
 from sidecar.config import Config
 from sidecar.config import Control as ControlConfig
+from sidecar.gateway.approval import shown_digest
 from sidecar.gateway.config import Approvals, Fatigue
 from sidecar.gateway.driver import Settings
 from sidecar.gateway.policy.result import PolicyAnswer
@@ -98,6 +99,33 @@ def test_a_held_look_at_what_stays_pending_says_so(tmp_path):
         told = await each.ask("GET", f"/v1/approvals/{approval_id}", Prefer="wait=1")
         assert (told.status, told.json["status"]) == (200, "pending")
         assert told.json["poll_after_ms"] > 0
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("APR-01")
+def test_the_chain_says_what_was_asked_bound_and_shown_and_to_whom(tmp_path):
+    async def scenario(each):
+        approval_id = await pending(each)
+        assert await each.approve(approval_id, reason="seen") is None
+        stored = each.ledger.find_approval(approval_id)
+        told = {
+            entry.kind: json.loads(entry.body)
+            for entry in each.ledger.entries_after(0, 99)
+            if entry.kind.startswith("approval_")
+        }
+        assert list(told) == ["approval_requested", "approval_vote", "approval_resolved"]
+        asked, vote = told["approval_requested"], told["approval_vote"]
+        shown = shown_digest(stored.summary)
+        assert asked["shown_digest"] == vote["shown_digest"] == stored.shown_digest == shown
+        bound = ("action_hash", "key_hash", "policy_revision", "tool_digest", "requester", "tool")
+        assert {name: asked[name] for name in bound} == {
+            name: getattr(stored, name) for name in bound
+        }
+        assert asked["approvers_min"] == "1"
+        assert (vote["voter"], vote["decision"], vote["reason"]) == (
+            *("key:approver", "approve", "seen"),
+        )
 
     run(tmp_path, scenario)
 
