@@ -140,7 +140,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
     ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after). ``status`` is
     the HTTP
-    status the agent got; ``upstream_status`` the tool's own, None when nothing whole came back.
+    status the agent got; ``upstream_status`` the tool's own, None when nothing whole came back;
+    ``upstream_authority`` the host and port it was for, ``upstream_address`` the address dialled.
     """
 
     receipt_id: str
@@ -174,6 +175,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     code: str | None = None
     kid: str = ""
     signature: str = ""
+    upstream_authority: str | None = None
+    upstream_address: str | None = None
 
 
 class ReceiptFact(Struct, frozen=True, kw_only=True):

@@ -113,6 +113,8 @@ class ReceiptDocument(Struct, frozen=True, kw_only=True):
     code: str | None
     kid: str
     signature: str
+    upstream_authority: str | UnsetType = UNSET
+    upstream_address: str | UnsetType = UNSET
 
 
 class CallDetail(Call, frozen=True, kw_only=True):

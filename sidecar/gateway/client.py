@@ -81,6 +81,7 @@ class HttpUpstreams:
             headers=_returned(reply.headers),
             body=reply.body,
             streamed=show.begun,
+            address=reply.address,
         )
 
     async def close(self) -> None:

@@ -143,6 +143,11 @@ class Registry:
             "what is not in gateway.tools is not sent",
         )
 
+    def authority(self, upstream: str) -> str | None:
+        """Host and port of an upstream, None where there is no such upstream (twins)."""
+        found = self.upstreams.get(upstream)
+        return None if found is None else urlsplit(found.url).netloc.rpartition("@")[2] or None
+
     def host(self, upstream: str) -> str | None:
         """The host an upstream's calls go to, None where there is no such upstream (twins)."""
         found = self.upstreams.get(upstream)

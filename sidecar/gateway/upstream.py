@@ -59,12 +59,13 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
 
 class UpstreamReply(Struct, frozen=True, kw_only=True):
     """A whole answer; ``body`` is as it came, never decompressed. ``streamed``: the audience has
-    had it already."""
+    had it already. ``address`` is the literal address it came from, where there is one."""
 
     status: int
     headers: Headers
     body: bytes
     streamed: bool = False
+    address: str | None = None
 
 
 class UpstreamFailed(Exception):

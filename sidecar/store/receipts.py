@@ -2,7 +2,8 @@
 
 **Rules**
 1. Field names are the model's but ``class`` for ``class_``; times are decimal text (RFC 8785 cannot
-   say them as numbers); nothing is left out, null included.
+   say them as numbers); nothing is left out, null included, but fields that came later (``_LATER``)
+   and say nothing: receipts of before stay what they were signed as.
 2. The signature covers the document without ``signature``; the key's id is inside.
 3. Reading a document back gives an equal receipt.
 """
@@ -15,6 +16,7 @@ import orjson
 from processors.model.call import Receipt
 
 _TIMES = ("started_at_ns", "finished_at_ns")
+_LATER = ("upstream_authority", "upstream_address")
 
 
 def to_document(receipt: Receipt) -> dict[str, Any]:
@@ -24,6 +26,9 @@ def to_document(receipt: Receipt) -> dict[str, Any]:
     document["reasons"] = list(receipt.reasons)
     for name in _TIMES:
         document[name] = str(document[name])
+    for name in _LATER:
+        if document[name] is None:
+            del document[name]
     return document
 
 

@@ -107,7 +107,7 @@ class CallDetail(_message.Message):
     def __init__(self, call_id: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., tool: _Optional[str] = ..., phase: _Optional[str] = ..., status: _Optional[int] = ..., effect: _Optional[str] = ..., decision_effect: _Optional[str] = ..., code: _Optional[str] = ..., approval_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., started_at_ns: _Optional[int] = ..., finished_at_ns: _Optional[int] = ..., state: _Optional[str] = ..., receipts: _Optional[_Iterable[_Union[ReceiptDocument, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class ReceiptDocument(_message.Message):
-    __slots__ = ("receipt_id", "call_id", "phase", "project", "principal", "principal_kind", "tool", "action_hash", "decision_id", "decision_effect", "reasons", "policy_revision", "effect", "status", "started_at_ns", "finished_at_ns", "upstream", "upstream_status", "approval_id", "key_hash", "attempt", "request_digest", "response_digest", "trace_id", "span_id", "episode", "enforcement", "code", "kid", "signature")
+    __slots__ = ("receipt_id", "call_id", "phase", "project", "principal", "principal_kind", "tool", "action_hash", "decision_id", "decision_effect", "reasons", "policy_revision", "effect", "status", "started_at_ns", "finished_at_ns", "upstream", "upstream_status", "approval_id", "key_hash", "attempt", "request_digest", "response_digest", "trace_id", "span_id", "episode", "enforcement", "code", "kid", "signature", "upstream_authority", "upstream_address")
     RECEIPT_ID_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,8 @@ class ReceiptDocument(_message.Message):
     CODE_FIELD_NUMBER: _ClassVar[int]
     KID_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_AUTHORITY_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     receipt_id: str
     call_id: str
     phase: str
@@ -169,7 +171,9 @@ class ReceiptDocument(_message.Message):
     code: str
     kid: str
     signature: str
-    def __init__(self, receipt_id: _Optional[str] = ..., call_id: _Optional[str] = ..., phase: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., principal_kind: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., decision_id: _Optional[str] = ..., decision_effect: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., policy_revision: _Optional[str] = ..., effect: _Optional[str] = ..., status: _Optional[int] = ..., started_at_ns: _Optional[str] = ..., finished_at_ns: _Optional[str] = ..., upstream: _Optional[str] = ..., upstream_status: _Optional[int] = ..., approval_id: _Optional[str] = ..., key_hash: _Optional[str] = ..., attempt: _Optional[int] = ..., request_digest: _Optional[str] = ..., response_digest: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., episode: _Optional[str] = ..., enforcement: _Optional[str] = ..., code: _Optional[str] = ..., kid: _Optional[str] = ..., signature: _Optional[str] = ..., **kwargs) -> None: ...
+    upstream_authority: str
+    upstream_address: str
+    def __init__(self, receipt_id: _Optional[str] = ..., call_id: _Optional[str] = ..., phase: _Optional[str] = ..., project: _Optional[str] = ..., principal: _Optional[str] = ..., principal_kind: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., decision_id: _Optional[str] = ..., decision_effect: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., policy_revision: _Optional[str] = ..., effect: _Optional[str] = ..., status: _Optional[int] = ..., started_at_ns: _Optional[str] = ..., finished_at_ns: _Optional[str] = ..., upstream: _Optional[str] = ..., upstream_status: _Optional[int] = ..., approval_id: _Optional[str] = ..., key_hash: _Optional[str] = ..., attempt: _Optional[int] = ..., request_digest: _Optional[str] = ..., response_digest: _Optional[str] = ..., trace_id: _Optional[str] = ..., span_id: _Optional[str] = ..., episode: _Optional[str] = ..., enforcement: _Optional[str] = ..., code: _Optional[str] = ..., kid: _Optional[str] = ..., signature: _Optional[str] = ..., upstream_authority: _Optional[str] = ..., upstream_address: _Optional[str] = ..., **kwargs) -> None: ...
 
 class ResolveCallRequest(_message.Message):
     __slots__ = ("project", "call_id", "outcome", "reason")

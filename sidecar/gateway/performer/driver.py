@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from processors.model.call import Decision, Receipt
+from processors.model.call import Action, Decision, Receipt
 from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.canonical import sha256
@@ -547,6 +547,10 @@ class Performer:
             status=answer.status, headers=response.clean(answer.headers), body=answer.body
         )
 
+    def _authority(self, action: Action | None) -> str | None:
+        registry = self._desk.ports.registry
+        return registry.authority(action.upstream) if action else None
+
     def _sign(self, *, now_ns: int, **outcome: Any) -> Receipt:
         unsigned = receipt.draft(
             self.call, self._decision, receipt_id=self._desk.new_id(), now_ns=now_ns
@@ -561,6 +565,8 @@ class Performer:
             upstream=action.upstream if action else None,
             request_digest=action.body_digest if action else None,
             response_digest=sha256(answer.body) if answer else None,
+            upstream_authority=self._authority(action),
+            upstream_address=answer.address if answer else None,
             span_id=opening.trace.span_id if opening else None,
             episode=self._principal.episode,
             enforcement=opening.enforcement if opening else self._desk.settings.mode,
