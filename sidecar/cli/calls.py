@@ -66,9 +66,13 @@ def list_(
 @click.argument("call_id")
 @common()
 def show(call_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Show one call with its receipts, oldest first."""
+    """Show one call with its receipts, oldest first; or how a durable call stands."""
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.get_call(call_id)
+        letter = ledger.find_durable(call_id) if found is None else None
+        if letter is not None:
+            emit(letter, output, lambda: _letter(letter))
+            return
         if found is None:
             raise SidecarError(
                 f"there is no call {call_id}", do="List them with: sidecar calls list"

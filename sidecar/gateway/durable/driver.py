@@ -48,6 +48,7 @@ from sidecar.telemetry import DURABLE_CALLS, TASK_FAILURES, log
 
 _LOG = log("gateway")
 _AT_ONCE = 8
+_WITHOUT_EFFECT = frozenset({"failed_safe", "resolved_not_done"})
 _LOOK_SECONDS, _LOOK_SECONDS_MAX = 1.0, 30.0
 _LEASE_GRACE_NS = 60_000_000_000
 _EXPIRE_EVERY_NS, _EXPIRE_MAX = 3600 * 10**9, 1000
@@ -85,8 +86,8 @@ class DurableCalls:
         scope, tool = scope_of(call), self._desk.ports.registry.tools[call.tool]
         assert scope is not None and tool.backoff is not None
         known = self._desk.ports.ledger.durable_of(scope)
-        if known is None and self._desk.ports.ledger.find_claim(scope) is not None:
-            return None  # it was made already, or is being made, by a caller that waited
+        if known is None and self._has_end(scope, fingerprint):
+            return None  # made already, or being made, by a caller that waited: the key answers
         if known is None:
             known = self._wanted(request, principal, call, fingerprint, tool)
             if await self._desk.ports.ledger.queue_durable(known):
@@ -98,6 +99,13 @@ class DurableCalls:
             said = "this key was used for another request; use a new key for a new action"
             raise Refused(422, "key_reused", said, next_action="request")
         return accepted(known) if known.state == "waiting" else None
+
+    def _has_end(self, scope: Scope, fingerprint: str) -> bool:
+        """Whether the key's claim leaves nothing to be made, or is another call's."""
+        claim = self._desk.ports.ledger.find_claim(scope)
+        if claim is None:
+            return False
+        return claim.state not in _WITHOUT_EFFECT or claim.fingerprint != fingerprint
 
     def show(self, durable_id: str, principal: Principal) -> ToolReply:
         """How a call of this principal stands, put off or not. Raises StoreUnavailable, Refused

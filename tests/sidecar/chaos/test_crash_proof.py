@@ -96,6 +96,7 @@ def test_gateways_killed_at_steps_of_a_call_make_no_second_effect_and_lose_no_re
 
 @pytest.mark.requirement("IDM-02")
 def test_with_the_write_ahead_intent_taken_out_the_same_command_fails():
+    """T33: the claim must be the first durable write."""
     code, proof = proved("--iterations", "1", "--seed", "12", spoil=without_intent)
     assert code == 1 and not proof["holds"]
     assert proof["steps"] == {"before_outcome": 1} and proof["duplicate_effects"] == 1
@@ -104,6 +105,7 @@ def test_with_the_write_ahead_intent_taken_out_the_same_command_fails():
 @pytest.mark.full
 @pytest.mark.requirement("IDM-02")
 def test_500_kills_make_no_second_effect_and_lose_no_receipt():
+    """Row A, T34: whatever step a call dies at, the next life answers for it."""
     code, proof = proved("--iterations", "500")
     assert (code, proof["faults"]) == (0, [])
     assert (proof["kills"], proof["documented_rate"]) == (500, 1.0)

@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 import threading
+import time
 from contextlib import closing
 
 import pytest
@@ -17,6 +18,9 @@ from sidecar.app.loading import load_config
 from sidecar.cli import asking
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
+from sidecar.gateway.config import Durable
+
+PUT_OFF = {"durable": Durable(attempts=1, backoff="10ms")}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def written(tmp_path_factory):
     (folder.parent / "data.seal-key").write_text(MASTER.hex())
 
     async def main():
-        async with rig(folder) as each:
+        async with rig(folder, tool_changes=PUT_OFF) as each:
             await each.ask("GET", "/payments/orders/17")
             done = await each.refund("17", key="a")
             asked = await each.refund("17", key="b", amount=500)
@@ -188,7 +192,7 @@ class Live:
 
     async def _serve(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with control(self.folder) as each:
+        async with control(self.folder, tool_changes=PUT_OFF) as each:
             self.url = f"http://127.0.0.1:{each.web.port}"
             self.approver, self.admin = each.approver, each.admin
             self.agent, self._each = each.agent, each
@@ -196,6 +200,11 @@ class Live:
             self.approval_id = asked.json["approval"]["id"]
             lost = await each.refund("drop", key="d")
             self.lost_id = each.ledger.get_receipt(lost.headers["gateway-receipt"]).call_id
+            self.letters = []
+            for order in ("s422-x", "s422-y"):
+                put_off = await each.refund(order, key=order, Prefer="respond-async")
+                self.letters.append(put_off.json["call"]["id"])
+            self.ledger = each.ledger
             self._ready.set()
             await self._stop.wait()
 
@@ -257,6 +266,29 @@ def test_a_person_says_what_became_of_a_call_nobody_knows_of(store, monkeypatch,
             sidecar(store, *say, "not-done", "--key", live.approver)
         assert sidecar(store, "calls", "list", "--state", "unknown")[1] == "no calls\n"
         assert "reason" in sidecar(store, "calls", "resolve", live.lost_id, "--help")[1]
+
+
+@pytest.mark.requirement("DUR-01")
+def test_dead_letters_are_listed_shown_requeued_and_discarded(store, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Live(store) as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        again, away = live.letters
+        until = time.monotonic() + 20
+        while {live.ledger.find_durable(each).state for each in live.letters} != {"dead"}:
+            assert time.monotonic() < until
+        code, out = sidecar(store, "calls", "list", "--durable", "dead")
+        assert code == 0 and again in out and away in out and "upstream_422" in out
+        assert "dead" in sidecar(store, "calls", "show", away)[1]
+        said = ("--reason", "looked at it", "--key", live.approver)
+        code, out = sidecar(store, "calls", "discard", away, *said)
+        assert code == 0 and f"{away} discarded" in out
+        code, out = sidecar(store, "calls", "requeue", again, *said, "--output", "json")
+        assert code == 0 and '"attempts": 0' in out
+        with pytest.raises(SidecarError, match="no_dead_letter"):
+            sidecar(store, "calls", "requeue", away, *said)
+        with pytest.raises(SidecarError, match="forbidden"):
+            sidecar(store, "calls", "requeue", again, "--reason", "x", "--key", live.agent)
 
 
 def test_deciding_needs_a_key_and_a_reason(store, written):

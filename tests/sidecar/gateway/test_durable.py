@@ -96,6 +96,7 @@ def answered(status, **headers):
     ],
 )  # fmt: skip
 def test_the_claim_decides_what_an_attempt_means(state, reply, recoverable, end):
+    """T39: waiting for the same call, or for a person, uses up no attempt and gives none back."""
     claim = structs.replace(CLAIM, state=state) if state else None
     assert judged(claim, reply, recoverable=recoverable) == end
 
@@ -140,6 +141,20 @@ def test_only_keyed_calls_that_ask_for_it_are_put_off(tmp_path):
         assert each.ledger.list_durable(DurableQuery()) == []
         made = await each.refund("17", key="a", **LATER)  # its key answers already
         assert (made.status, made.headers["idempotent-replayed"]) == (201, "true")
+
+    run(tmp_path, scenario, tool_changes=CHANGES)
+
+
+@pytest.mark.requirement("DUR-01")
+def test_a_call_that_was_not_made_can_still_be_put_off(tmp_path):
+    async def scenario(each):
+        tried = await each.refund("s429-x", key="a")
+        assert tried.status == 429  # without effect: the key is free for another attempt
+        other = await each.refund("s429-x", key="a", amount=21, **LATER)
+        assert (other.status, other.json["code"]) == (422, "key_reused")
+        put_off = await each.refund("s429-x", key="a", **LATER)
+        assert put_off.status == 202
+        assert (await ended(each, put_off))["code"] == "upstream_429"
 
     run(tmp_path, scenario, tool_changes=CHANGES)
 

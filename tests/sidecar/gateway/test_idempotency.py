@@ -40,6 +40,7 @@ def means(rules=PLAIN, *, runs=False, now_ns=NOW, **changes):
 
 @pytest.mark.requirement("IDM-01")
 def test_a_call_is_sent_again_only_while_the_upstream_remembers_its_key():
+    """T40: an expired lease, or an expired key, made a committed write again."""
     for state in ("unknown", "sent"):
         again = means(IDEMPOTENT, state=state)
         assert isinstance(again, Execute) and again.possible and again.attempt == 3
@@ -92,6 +93,8 @@ def test_an_attempt_that_fails_after_one_that_may_have_happened_leaves_the_outco
 
 @pytest.mark.requirement("IDM-01")
 def test_who_meets_a_call_on_its_way_or_unknown_is_told_where_to_ask(tmp_path):
+    """T44: a call on its way is a conflict to come back to, never an unavailable service."""
+
     async def scenario(each):
         each.shop.delay = 0.5
         first = asyncio.ensure_future(each.refund("17", key="a"))
@@ -122,7 +125,7 @@ def test_who_meets_a_call_on_its_way_or_unknown_is_told_where_to_ask(tmp_path):
 
 @pytest.mark.requirement("IDM-01")
 def test_what_changes_with_every_try_makes_no_other_call_of_it(tmp_path):
-    """T36: an ephemeral token in the arguments made every retry look new."""
+    """T36, T37: an ephemeral token, or other metadata, made every retry look new."""
 
     async def scenario(each):
         path = "/payments/orders/17/refunds"
