@@ -166,6 +166,7 @@ class Durable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One tool of the registry.
 
+    ``concurrency_max``: how many of its calls may be on their way in one gateway, 0 any number.
     ``definition``: the digest of its reviewed definition, where it is on an MCP server and
     ``mcp.definitions`` does not say. ``headers``: those that mean something to it: judged, hashed
     and sent on, as no others are. ``returns``: labels of what its results may carry to the
@@ -184,6 +185,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cost: Cost | None = None
     tokens: Tokens | None = None
     timeout: str = "30s"
+    concurrency_max: int = 0
     definition: str = ""
     headers: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
@@ -263,6 +265,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(
                     Problem(f"{where}.upstream", f"there is no upstream {tool.upstream!r}")
                 )
+            if tool.concurrency_max < 0:
+                found.append(Problem(f"{where}.concurrency_max", "must be 0 or more"))
             found += _header_problems(f"{where}.headers", tool)
             found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (

@@ -10,7 +10,7 @@
 
 import asyncio
 import hmac
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from processors.model.names import CALL_CLASS, CALL_TOOL, DECISION_EFFECT
@@ -29,7 +29,15 @@ from sidecar.gateway.desk import Ports as Ports
 from sidecar.gateway.desk import Settings as Settings
 from sidecar.gateway.durable.driver import DurableCalls
 from sidecar.gateway.events import Malformed
-from sidecar.gateway.opening import House, nameless_call, open_call, stopped, timeless, unwitnessed
+from sidecar.gateway.opening import (
+    House,
+    crowded,
+    nameless_call,
+    open_call,
+    stopped,
+    timeless,
+    unwitnessed,
+)
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
@@ -79,6 +87,7 @@ class Gateway:
         self._durable: DurableCalls | None = None
         self._retrying: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
+        self._at_once: Counter[str] = Counter()
 
     @property
     def mode(self) -> Mode:
@@ -265,8 +274,9 @@ class Gateway:
     ) -> ToolReply:
         started_ns = clock.monotonic_ns()
         performer = self.open(request, principal, audience)
-        running = self._open_desk.running
+        running, tool = self._open_desk.running, performer.call.tool
         running.add(performer.call.call_id)
+        self._at_once[tool] += 1
         try:
             reply = await self._put_off(request, performer) or await self._run(performer)
         except Exception as error:
@@ -274,6 +284,7 @@ class Gateway:
             reply = response.refused(performer.own_fault(), "", "")
         finally:
             running.discard(performer.call.call_id)
+            self._at_once[tool] -= 1
         self._count(performer, request, reply, clock.monotonic_ns() - started_ns)
         return reply
 
@@ -306,6 +317,9 @@ class Gateway:
                 request, prepared, principal, desk.house, call_id=call_id, now_ns=now_ns
             )
             opening = stopped(opening, desk.ports.ledger.stop_of(opening.call))
+            bound = prepared.tool.config.concurrency_max
+            full = 0 < bound <= self._at_once[prepared.tool.name]
+            opening = crowded(opening, full=full)
             opening = unwitnessed(opening, desk.ports.unanchored())
             if self._steady and not self._steady.agree(now_ns, self._steady_ns()):
                 opening = timeless(opening)

@@ -141,6 +141,14 @@ def unwitnessed(opening: Opening, unanchored: bool) -> Opening:
     return structs.replace(opening, received=received)
 
 
+def crowded(opening: Opening, *, full: bool) -> Opening:
+    """The opening of a call whose tool has as many on their way as it may: refused, not queued."""
+    if not full or opening.received.refusal is not None:
+        return opening
+    received = structs.replace(opening.received, refusal=outcome.tool_busy())
+    return structs.replace(opening, received=received)
+
+
 def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedCall:
     """A request that is no action, for its receipt: no tool, no hash, taken for irreversible."""
     return OpenedCall(

@@ -100,6 +100,17 @@ def over_budget(over: Over) -> Refusal:
     )
 
 
+def tool_busy() -> Refusal:
+    """429: as many calls of the tool are on their way as may be."""
+    return Refusal(
+        status=429,
+        code="tool_busy",
+        detail="as many calls of this tool are on their way as may be; ask again with the same key",
+        next_action="retry",
+        retry_after=1,
+    )
+
+
 def policy_failed() -> Refusal:
     """503: no usable answer from policy."""
     return Refusal(

@@ -151,9 +151,8 @@ class McpWire:
     def _notified(self, talk: "_Talk") -> None:
         if talk.said.method != "notifications/cancelled":
             return
-        identity = talk.said.params.get("requestId")
-        if isinstance(identity, int | str):
-            sid = self._session(talk).get("sid", "")
+        identity, sid = talk.said.params.get("requestId"), self._session(talk).get("sid")
+        if sid and isinstance(identity, int | str):  # without a session ids are not told apart
             running = self._running.get((talk.asked.principal.id, sid, identity))
             if running is not None:
                 running.set()

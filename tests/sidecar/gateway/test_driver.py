@@ -451,6 +451,22 @@ def test_prior_calls_of_the_trace_are_told_to_policy(tmp_path):
     run(tmp_path, scenario, bundle=str(bundle))
 
 
+@pytest.mark.requirement("GW-05")
+def test_a_tool_has_no_more_calls_on_their_way_than_it_may_and_others_are_not_held_up(tmp_path):
+    async def scenario(each):
+        each.shop.delay = 0.3
+        calls = [each.refund("17", key=f"k{number}") for number in range(5)]
+        *answers, read = await asyncio.gather(*calls, each.ask("GET", "/payments/orders/17"))
+        assert sorted(answer.status for answer in answers) == [201, 201, 429, 429, 429]
+        busy = next(answer for answer in answers if answer.status == 429)
+        assert (busy.json["code"], busy.json["next_action"]) == ("tool_busy", "retry")
+        assert busy.headers["retry-after"] == "1" and busy.headers["gateway-receipt"]
+        assert read.status == 200 and each.shop.effects() == 2
+        assert (await each.refund("17", key="k9")).status == 201
+
+    run(tmp_path, scenario, tool_changes={"concurrency_max": 2})
+
+
 @pytest.mark.requirement("GW-08")
 def test_observe_mode_sends_and_records_what_policy_would_refuse(tmp_path):
     async def scenario(each):
