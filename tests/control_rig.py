@@ -8,7 +8,7 @@ import json
 from contextlib import asynccontextmanager
 
 import grpc
-from gateway_rig import AllowAll, keyring, rig, tools
+from gateway_rig import AllowAll, keyring, rig
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,9 +24,8 @@ from sidecar.control.grpc import ControlGrpc
 from sidecar.control.http import ControlServer
 from sidecar.control.reads import House, Views, tool_document
 from sidecar.control.worker import Desk
-from sidecar.gateway.config import Approvals, Upstream
+from sidecar.gateway.config import Approvals
 from sidecar.gateway.policy.result import PolicyAnswer
-from sidecar.gateway.registry import Registry
 from sidecar.identity.keys import KeyTerms, mint_key
 from sidecar.store.envelope import Sealer
 from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
@@ -153,9 +152,7 @@ class TraceShelf:
         self._store.close()
 
 
-def house(policy):
-    upstream = Upstream(name="payments", url="http://127.0.0.1:1", allow_cidrs=("127.0.0.0/8",))
-    registry = Registry.from_config((upstream,), tools(), {})
+def house(policy, registry):
     return House(
         version=documents.Version(name="agenttwin-sidecar", version="0", api="1"),
         policy=documents.PolicyDocument(
@@ -180,7 +177,7 @@ def grown(each, authenticate=None, approvals=None):
     published = SqlitePublished(folder / "traces.db")
     views = Views(
         ledger=ledger, traces=traces, published=published, verdicts=each.verdicts,
-        keys=each.keys, house=house(each.policy),
+        keys=each.keys, house=house(each.policy, each.gateway.registry),
     )  # fmt: skip
     each.views = views
     each.desk = Desk(
