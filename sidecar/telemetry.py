@@ -144,6 +144,12 @@ DECISIONS_LOGGED = Counter(
     ("outcome",),
     registry=REGISTRY,
 )
+DEGRADED = Counter(
+    "sidecar_gateway_degraded_total",
+    "Calls let through though something that should have judged them failed, as configured.",
+    ("class", "cause"),
+    registry=REGISTRY,
+)
 TASK_FAILURES = Counter(
     "sidecar_task_failures_total",
     "Failures that a long-lived task caught, to try again.",

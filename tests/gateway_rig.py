@@ -109,11 +109,12 @@ class Shop:
 PRICE = Cost(amount="arguments.amount", currency="arguments.currency")
 
 
-def tools(cost=PRICE, read_cost=None, **changes):
+def tools(cost=PRICE, read_cost=None, read=None, **changes):
     """The shop's tools; ``changes`` go to all with effects."""
     return (
         Tool(name="get_order", upstream="payments", class_="read",
-             match=Match(method="GET", path="/orders/{order_id}"), timeout="1s", cost=read_cost),
+             match=Match(method="GET", path="/orders/{order_id}"), timeout="1s",
+             cost=read_cost, **(read or {})),
         Tool(name="issue_refund", upstream="payments", class_="irreversible",
              match=Match(method="POST", path="/orders/{order_id}/refunds"), timeout="2s",
              cost=cost, **changes),

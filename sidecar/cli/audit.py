@@ -20,7 +20,7 @@ from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gateway.audit import Fault, Verified, missing, verify, witnessed
+from sidecar.gateway.audit import RECEIPT_KINDS, Fault, Verified, missing, verify, witnessed
 from sidecar.gateway.checkpoint.document import NotACheckpoint, Witness, read
 from sidecar.gateway.exported import Exported, NotAnExport
 from sidecar.gateway.signing import key_id
@@ -87,10 +87,16 @@ def verify_(
 
 
 @command.command()
+@click.option("--receipts", is_flag=True, help="Only the receipts, each as it was signed.")
 @common(outputs=("jsonl",), default="jsonl")
-def export(config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
+def export(receipts: bool, config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
     """Print every entry, one JSON object a line, then the signed head."""
     with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
+        if receipts:
+            for entry in _entries(ledger):
+                if entry.kind in RECEIPT_KINDS:
+                    say(to_json(_body(entry.body)["receipt"], indent=None))
+            return
         for entry in _entries(ledger):
             say(to_json(_entry(entry), indent=None))
         head, keys = ledger.audit_head(), ledger.public_keys()

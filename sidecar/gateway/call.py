@@ -176,6 +176,8 @@ class Call:
 
     def _judged(self, said: Decided) -> Commands:
         decision = said.decision
+        if decision.error is not None and self._call.fail_open:
+            return self._refuse(said.no_room) if said.no_room else self._go()
         if decision.error is not None:
             return self._refuse(outcome.policy_failed())
         if decision.effect == "deny":

@@ -166,6 +166,8 @@ class Durable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One tool of the registry.
 
+    ``policy_failure``: what a read gets while policy has no usable answer; what has effects is
+    denied then.
     ``concurrency_max``: how many of its calls may be on their way in one gateway, 0 any number.
     ``definition``: the digest of its reviewed definition, where it is on an MCP server and
     ``mcp.definitions`` does not say. ``headers``: those that mean something to it: judged, hashed
@@ -178,6 +180,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     match: Match
     class_: SideEffectClass = field(name="class", default="irreversible")
     mode: Mode | None = None
+    policy_failure: Literal["deny", "allow"] = "deny"
     arguments: Arguments = Arguments()
     idempotency: Idempotency = Idempotency()
     reconcile: Reconcile | None = None
@@ -279,6 +282,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 except ValueError as error:
                     found.append(Problem(f"{where}.{key}", str(error)))
             found += _cost_problems(where, tool)
+            if tool.policy_failure == "allow" and tool.class_ != "read":
+                text = "only a read may be let through without policy's answer"
+                found.append(Problem(f"{where}.policy_failure", text))
             for place, label in enumerate(tool.returns):
                 if not LABEL.match(label):
                     found.append(Problem(f"{where}.returns.{place}", "is no lower_snake_case word"))

@@ -23,6 +23,7 @@ class CallReceived(Struct, frozen=True, kw_only=True):
     fingerprint: str
     rules: KeyRules
     observe: bool = False
+    fail_open: bool = False
     refusal: Refusal | None = None
     has_key: bool = False
     token: str | None = None

@@ -178,6 +178,7 @@ def _received(
             reconcilable=config.reconcile is not None,
         ),
         observe=observe,
+        fail_open=config.class_ == "read" and config.policy_failure == "allow",
         has_key=call.key_hash is not None,
         token=proven,
         token_fault=fault,

@@ -58,7 +58,7 @@ from sidecar.store.ledger import (
 from sidecar.store.ports import GatewayLedger
 from sidecar.store.standing import AskedTooOften
 from sidecar.store.stop import Stop, kinds_that_stop
-from sidecar.telemetry import APPROVALS_REFUSED, log
+from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, log
 
 _LOG = log("gateway")
 _NAMED = frozenset({"in_flight", "outcome_unknown"})
@@ -253,6 +253,8 @@ class Performer:
             answer = denied("policy failed")
         self._decision = answer.decision(self._desk.new_id())
         self._tell(asked, situation.time_ns, clock.monotonic_ns() - started_ns)
+        if self._degraded:
+            DEGRADED.labels(self.call.class_, "policy").inc()
         await self._oblige()
         host = self._desk.ports.registry.host(action.upstream)
         beyond = exceeded(self._limits, action, host=host)
@@ -547,6 +549,19 @@ class Performer:
             status=answer.status, headers=response.clean(answer.headers), body=answer.body
         )
 
+    @property
+    def _degraded(self) -> bool:
+        """Whether the call is let through though policy had no usable answer."""
+        received = self.first
+        if not isinstance(received, events.CallReceived) or self._decision is None:
+            return False
+        return received.fail_open and self._decision.error is not None
+
+    @property
+    def _enforcement(self) -> str:
+        word = self._opening.enforcement if self._opening else self._desk.settings.mode
+        return f"{word},degraded" if self._degraded else word
+
     def _authority(self, action: Action | None) -> str | None:
         registry = self._desk.ports.registry
         return registry.authority(action.upstream) if action else None
@@ -569,7 +584,7 @@ class Performer:
             upstream_address=answer.address if answer else None,
             span_id=opening.trace.span_id if opening else None,
             episode=self._principal.episode,
-            enforcement=opening.enforcement if opening else self._desk.settings.mode,
+            enforcement=self._enforcement,
         )
         return receipt.sign(filled, self._desk.signer)
 

@@ -117,6 +117,20 @@ def test_verify_without_a_store_is_no_verdict(tmp_path):
     assert raised.value.code == 3
 
 
+@pytest.mark.requirement("RCP-01")
+def test_receipts_are_exported_as_they_were_signed(store):
+    from sidecar.gateway.receipt import is_genuine
+    from sidecar.store.receipts import from_document
+
+    code, out = sidecar(store, "audit", "export", "--receipts")
+    receipts = [from_document(json.loads(line)) for line in out.splitlines()]
+    phases = [each.phase for each in receipts]
+    assert (code, phases) == (0, ["executed", "authorised", "executed", "refused"])
+    with closing(sqlite3.connect(store / "ledger.db")) as connection:
+        keys = dict(connection.execute("SELECT kid, public FROM signing_key").fetchall())
+    assert all(is_genuine(each, keys) for each in receipts)
+
+
 def test_export_prints_every_entry_and_the_head(store):
     code, out = sidecar(store, "audit", "export")
     lines = [json.loads(line) for line in out.splitlines()]

@@ -118,6 +118,10 @@ TABLE = {
     "upstream's address is the metadata service": (
         {"upstream_url": "http://169.254.169.254"}, ["upstream_unreachable"] * 3,
     ),
+    "policy fails, reads are let through": (
+        {"policy": Late(), "tool_changes": {"read": {"policy_failure": "allow"}}},
+        [FINE, POLICY, POLICY],
+    ),
     "nothing": ({}, [FINE] * 3),
 }  # fmt: skip
 
@@ -134,6 +138,37 @@ def test_whatever_fails_each_class_gets_what_the_table_says(tmp_path, failure):
             assert each.shop.effects() == with_effects
 
     asyncio.run(main())
+
+
+@pytest.mark.requirement("GW-04")
+def test_a_read_that_is_let_through_says_so_in_its_receipt_and_is_counted(tmp_path):
+    from sidecar.telemetry import DEGRADED
+
+    count = DEGRADED.labels("read", "policy")._value
+    changes = {"read": {"policy_failure": "allow"}}
+
+    async def main():
+        before = count.get()
+        async with rig(tmp_path, policy=Late(), tool_changes=changes) as each:
+            reply = await each.ask("GET", "/payments/orders/17")
+            assert reply.status == 200
+            receipt = each.ledger.get_receipt(reply.headers["gateway-receipt"])
+            assert receipt.enforcement.split(",")[-1] == "degraded"
+        assert count.get() - before == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("class_", ["write", "irreversible"])
+def test_nothing_with_effects_can_be_configured_to_be_let_through(class_):
+    from sidecar.gateway.config import Config, Match, Tool
+
+    tool = Tool(
+        name="t", upstream="u", class_=class_, policy_failure="allow",
+        match=Match(method="POST", path="/t"),
+    )  # fmt: skip
+    told = [each.path for each in Config(tools=(tool,)).problems()]
+    assert "tools.0.policy_failure" in told
 
 
 @pytest.mark.requirement("GW-04")
