@@ -16,6 +16,7 @@ from msgspec import Struct
 from processors.model.evidence import Evidence
 from processors.model.trace import AgentTrace
 from sidecar.app.tools import open_probes, resolved
+from sidecar.app.trust import upstream_tls
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import Target
@@ -42,7 +43,8 @@ class Asking(Struct, frozen=True, kw_only=True):
 def open_asking(loaded: Loaded, rules: Rules) -> Asking:
     """What is configured to be asked. Raises SidecarError."""
     listening = (split_address(address)[1] for _, address in loaded.config.addresses() if address)
-    probes, egress = open_probes(loaded), Egress(own_ports=frozenset(listening))
+    probes = open_probes(loaded)
+    egress = Egress(own_ports=frozenset(listening), tls_of=upstream_tls(loaded))
     holding = AsyncExitStack()
     holding.push_async_callback(egress.close)
     askers = open_askers(loaded, egress, holding)

@@ -5,6 +5,7 @@ from typing import Any
 
 from processors.value import duration_ns
 from sidecar.app.tools import open_definitions, resolved
+from sidecar.app.trust import upstream_tls
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
 from sidecar.errors import SidecarError
@@ -20,7 +21,7 @@ def defined_now(loaded: Loaded, server: McpServer) -> list[Any]:
     """All tools a server defines now. Raises SidecarError."""
 
     async def ask() -> list[Any]:
-        egress = Egress()
+        egress = Egress(tls_of=upstream_tls(loaded))
         upstream = resolved(loaded, server.upstream)
         registry = Registry((), {server.name: upstream})
         try:

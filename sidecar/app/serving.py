@@ -27,6 +27,7 @@ from sidecar.app.policy import follow_policy, policy_parts
 from sidecar.app.sealing import check_keyring, keyring, master_key
 from sidecar.app.settings import PipelineSettings
 from sidecar.app.tools import open_probes, open_registry
+from sidecar.app.trust import upstream_tls
 from sidecar.app.upstreams import open_authz, open_upstreams
 from sidecar.config import Loaded
 from sidecar.control.driver import CursorWatch, Readiness, answers, holds
@@ -124,7 +125,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         name = journal_cursor(journal.journal_id)
         prepare_export(loaded, stores, name)
         traces = stack.enter_context(closing(stores.traces(name)))
-        egress = Egress(own_ports=own_ports)
+        egress = Egress(own_ports=own_ports, tls_of=upstream_tls(loaded))
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
         open_probes(loaded)  # a probe that does not compile stops the start

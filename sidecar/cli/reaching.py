@@ -17,6 +17,7 @@ from sidecar.cli.found import Check, good
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
 from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused
+from sidecar.gateway.config import Upstream
 from sidecar.listen.address import split_address
 
 _DIAL_SECONDS = 3.0
@@ -37,8 +38,10 @@ class _Service(Struct, frozen=True, kw_only=True):
 def services(loaded: Loaded) -> Iterator[_Service]:
     """Everything the configuration has the sidecar dial."""
     config = loaded.config
-    for upstream in config.gateway.upstreams:
-        yield _Service(name=f"upstream {upstream.name}", target=upstream.target)
+    for upstream in _upstreams(loaded):
+        yield _Service(
+            name=f"upstream {upstream.name}", target=upstream.target, ca_file=upstream.tls.ca_file
+        )
     for exporter in config.export:
         yield _Service(
             name=f"exporter {exporter.title}",
@@ -71,14 +74,22 @@ def services(loaded: Loaded) -> Iterator[_Service]:
         yield _Service(name="claims.llm", target=config.claims.llm.target, later=later)
 
 
+def _upstreams(loaded: Loaded) -> tuple[Upstream, ...]:
+    """What tools live on, MCP servers among it."""
+    config = loaded.config.gateway
+    return (*config.upstreams, *(server.upstream for server in config.mcp))
+
+
 def secret_files(loaded: Loaded) -> Iterator[tuple[str, str]]:
     """The files of secrets that are read when they are needed: what for, and the path."""
     config = loaded.config
     for index, key in enumerate(config.identity.keys):
         yield f"identity.keys.{index}", key.file
-    for upstream in config.gateway.upstreams:
+    for upstream in _upstreams(loaded):
         if upstream.credential is not None:
             yield f"upstream {upstream.name}", upstream.credential.file
+        if upstream.tls.key_file:
+            yield f"upstream {upstream.name}", upstream.tls.key_file
     for database in config.databases:
         if database.password_file:
             yield f"database {database.name}", database.password_file

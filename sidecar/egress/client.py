@@ -21,7 +21,7 @@ import asyncio
 import functools
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import aiohttp
@@ -79,7 +79,8 @@ class Egress:
     """Requests to targets. Make it anywhere, use it in one event loop, ``close`` it at the end.
 
     ``own_ports``: ports of this sidecar, refused on any address of this machine. ``resolve`` and
-    ``tls`` replace the system's resolver and the default verification.
+    ``tls`` replace the system's resolver and the default verification, ``tls_of`` that of targets
+    by name.
     """
 
     def __init__(
@@ -88,11 +89,13 @@ class Egress:
         own_ports: Set[int] = frozenset(),
         resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
+        tls_of: Mapping[str, ssl.SSLContext] | None = None,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
     ) -> None:
         self._own_ports = own_ports
         self._resolve = resolve or system_resolve
         self._tls = tls
+        self._tls_of = tls_of or {}
         self._response_bytes_max = response_bytes_max
         self._pools: dict[str, aiohttp.ClientSession] = {}
         self._fresh: aiohttp.ClientSession | None = None
@@ -191,7 +194,7 @@ class Egress:
                 dial.url,
                 headers=dial.wire_headers,
                 data=dial.body or None,
-                ssl=self._tls or True,
+                ssl=self._tls_of.get(dial.endpoint.name) or self._tls or True,
                 server_hostname=dial.endpoint.host if dial.endpoint.scheme == "https" else None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=dial.left_ns / 1e9),

@@ -36,6 +36,14 @@ class Credential(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: str
 
 
+class UpstreamTls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """PEM files for an upstream on https: its own authority, and what the gateway shows it."""
+
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+
 class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A service that tools live on. Private addresses must be named in ``allow_cidrs``."""
 
@@ -43,6 +51,7 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
     allow_cidrs: tuple[str, ...] = ()
     credential: Credential | None = None
+    tls: UpstreamTls = UpstreamTls()
 
     @property
     def target(self) -> Target:
@@ -61,6 +70,7 @@ class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
     allow_cidrs: tuple[str, ...] = ()
     credential: Credential | None = None
+    tls: UpstreamTls = UpstreamTls()
     definitions: str = ""
     refresh: str = "60s"
 
@@ -72,6 +82,7 @@ class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             url=self.url,
             allow_cidrs=self.allow_cidrs,
             credential=self.credential,
+            tls=self.tls,
         )
 
 
@@ -247,6 +258,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             seen.add(upstream.name)
             cidrs = list(_cidr_problems(f"{where}.allow_cidrs", upstream.allow_cidrs))
             found += cidrs
+            given = upstream.tls
+            if bool(given.cert_file) != bool(given.key_file):
+                found.append(Problem(f"{where}.tls", "cert_file and key_file go together"))
+            if given != UpstreamTls() and not upstream.url.startswith("https://"):
+                found.append(Problem(f"{where}.tls", "is for an upstream on https"))
             why = undialable(upstream.target, ranges=not cidrs)
             if why is not None:
                 found.append(Problem(f"{where}.url", why))
