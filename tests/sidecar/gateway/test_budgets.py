@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 from gateway_rig import AllowAll, Settings, rig
-from ledger_rig import ledgers
+from ledger_rig import call, intent, ledgers
 from msgspec import structs
 
 from processors.model.call import Reason
+from sidecar import clock
 from sidecar.gateway.budget import Budget, Priced, problems
 from sidecar.gateway.config import Cost, Tokens
 from sidecar.gateway.policy.result import PolicyAnswer, read_answer
@@ -32,8 +33,6 @@ def run(folder, scenario, *budgets, policy=None, **options):
 
 
 def standing(each, budget=EUR, subject="", now_ns=None):
-    from sidecar import clock
-
     now_ns = now_ns or clock.now_ns()
     window = read_window(budget.window, budget.zone, now_ns)
     asked = Hold(
@@ -410,3 +409,47 @@ def test_two_budgets_of_one_name_and_tools_that_could_never_be_called_are_told_a
     told = problems((EUR,), free)
     assert [(each.path, "wipe" in each.text) for each in told] == [("0.tools", True)]
     assert problems((structs.replace(EUR, tools=("pay",)),), free) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "held", "state"), [(False, ("0", "0"), "failed_safe"), (True, ("20", "0"), "unknown")]
+)
+def test_a_process_that_died_with_a_hold_leaves_it_only_where_an_effect_is_possible(
+    tmp_path, sent, held, state
+):
+    left = call("c1", project="default", tool="issue_refund", principal="key:dead")
+
+    async def life(each):
+        now_ns = clock.now_ns()
+        window = read_window(EUR.window, EUR.zone, now_ns)
+        amounts = {"unit": EUR.measured, "amount": "20", "limit": EUR.limit}
+        wanted = Hold(budget=EUR.known_as, subject="", length_ns=window.length_ns, **amounts)
+        made = await each.ledger.commit_intent(
+            intent(left, owner="dead", policy_revision="allow-all", holds=(wanted,), now_ns=now_ns)
+        )
+        if sent:
+            assert await each.ledger.mark_sent(made.claim, now_ns)
+        assert standing(each) == ("20", "0")
+
+    async def after(each):
+        assert standing(each) == held
+        assert each.ledger.get_call("c1").state == state
+
+    run(tmp_path, life, EUR)
+    run(tmp_path, after, EUR)
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "statuses"),
+    [
+        ({}, [201, 429]), ({"tools": ("issue_refund",)}, [201, 429]),
+        ({"tools": ("add_note",)}, [201, 201]), ({"projects": ("default",)}, [201, 429]),
+        ({"projects": ("other",)}, [201, 201]), ({"agents": ("key:nobody",)}, [201, 201]),
+    ],
+)  # fmt: skip
+def test_a_budget_counts_what_it_is_narrowed_to_and_nothing_else(tmp_path, narrowed, statuses):
+    async def scenario(each):
+        got = [(await each.refund("17", key=key, amount=60)).status for key in "ab"]
+        assert got == statuses
+
+    run(tmp_path, scenario, structs.replace(EUR, **narrowed))
