@@ -44,7 +44,7 @@ def load_bundle(folder: str | Path = "", *, tests: bool = False) -> Bundle:
     """
     root = Path(folder) if folder else default_bundle_path()
     try:
-        if root.is_file():
+        if is_archive(root):
             return load_release(root, Terms(), 0).bundle
         return read_bundle(read_files(root, tests=tests))
     except BundleInvalid as error:
@@ -57,14 +57,22 @@ def load_release(path: str | Path, terms: Terms, now_s: int) -> Release:
     Raises SidecarError.
     """
     root = Path(path) if path else default_bundle_path()
-    if not terms.keys and not root.is_file():
+    if not terms.keys and not is_archive(root):
         return Release(bundle=load_bundle(root))
-    if not root.is_file():
+    if not is_archive(root):
         raise broken(root, "is no archive, and policy.signing wants a signed one")
     try:
         return read(read_archive(root), terms, now_s)
     except ReleaseInvalid as error:
         raise broken(root, str(error)) from error
+
+
+def is_archive(root: Path) -> bool:
+    """Whether a path is a file. Raises SidecarError where it cannot even be looked at."""
+    try:
+        return root.is_file()
+    except OSError as error:
+        raise broken(root, error.strerror or "it cannot be looked at") from error
 
 
 def read_files(root: Path, *, tests: bool = False) -> dict[str, bytes]:
