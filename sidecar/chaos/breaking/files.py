@@ -25,11 +25,23 @@ def cut_chain(ledger: Path) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes a process has started and that are there."""
+    """The processes a process has started and that run programs of their own.
+
+    One that has forked and not yet executed is left out: its parent waits for it, and would for
+    ever if it were stopped there.
+    """
     found: list[int] = []
+    own = _command(pid)
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             found += map(int, task.read_text().split())
         except OSError:
             continue  # that thread has just ended
-    return found
+    return [child for child in found if _command(child) not in (own, b"")]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
