@@ -141,11 +141,15 @@ def test_durable_calls_are_made_once_each_through_kill_9(tmp_path, backend):
             await shop.start(port)
             await life.start()
             async with asyncio.timeout(90):
-                while {each.state for each in ledger.list_durable(DurableQuery())} != {"done"}:
+                while ledger.list_durable(DurableQuery(state="waiting")):
                     await asyncio.sleep(0.1)
-            assert [shop.effects(order) for order in orders] == [1] * len(orders)
-            status, body, headers = await ask(life, "o3", "o3", Prefer="respond-async")
-            assert (status, headers["Idempotent-Replayed"]) == (201, "true")
+            # What was marked sent when it was killed may have left: that is a person's.
+            lost = ledger.list_durable(DurableQuery(state="dead"))
+            assert {each.code for each in lost} <= {"outcome_unknown"} and len(lost) < len(orders)
+            assert sum(map(shop.effects, orders)) == len(orders) - len(lost)
+            assert max(map(shop.effects, orders)) == 1
+            replies = [await ask(life, each, each, Prefer="respond-async") for each in orders]
+            assert [status for status, _, _ in replies].count(201) == len(orders) - len(lost)
             assert whole(ledger)
 
     with ground(backend) as store:
