@@ -10,6 +10,7 @@ Rules
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from processors.redact import detectors, hidden
@@ -116,6 +117,37 @@ class Masker:
             return True
         return numbers == [detectors.HIDDEN_BASE64] and not hidden.hides(blank, self.mask)
 
+    def together(self, texts: Sequence[str]) -> str | None:
+        """Texts masked as one, where that hides more or other than each alone; None where not.
+
+        What each hides alone stays hidden: beside another text a datum may look like none.
+        """
+        plain = [self.mask(text) for text in texts]
+        whole = "".join(texts)
+        after = self.mask(whole)
+        if after == "".join(plain):
+            return None
+        return after if plain == list(texts) else self._united(texts, whole)
+
+    def _united(self, texts: Sequence[str], whole: str) -> str:
+        """The whole without what is seen in it, or in a part of it alone."""
+        pieces = [hidden.readable(text) for text in texts]
+        joined = "".join(pieces)
+        if joined != hidden.readable(whole) or any(map(self._is_odd, (joined, *pieces))):
+            return BY_KEY  # encoded, or seen at the second look: what stands where is not known
+        found = list(detectors.data(joined, detectors.matching(joined)))
+        start = 0
+        for piece in pieces:
+            for each in detectors.data(piece, detectors.matching(piece)):
+                found.append((each[0] + start, each[1] + start, *each[2:]))
+            start += len(piece)
+        return self.mask(self._without(joined, found))
+
+    def _is_odd(self, text: str) -> bool:
+        numbers = detectors.matching(text)
+        odd = {detectors.HIDDEN_PERCENT, detectors.HIDDEN_BASE64}
+        return not odd.isdisjoint(numbers) or self._masked(text, 0) != self._once(text, 0)
+
     def _masked(self, text: str, depth: int) -> str:
         readable = hidden.readable(text)
         result = self._once(readable, depth)
@@ -143,9 +175,12 @@ class Masker:
         )
 
     def _replaced(self, text: str, numbers: list[int]) -> str:
+        return self._without(text, detectors.data(text, numbers))
+
+    def _without(self, text: str, data: Iterable[detectors.Found]) -> str:
         ours = digests(text)
         found = sorted(
-            (item for item in detectors.data(text, numbers) if not _within(item, ours)),
+            (item for item in data if not _within(item, ours)),
             key=lambda item: (item[0], -item[1]),
         )
         parts: list[str] = []

@@ -3,6 +3,7 @@
 Rules
 1. A datum that two blocks share is seen only where they are read together. Where that finds more
    than each alone, all of their text stands in the first of them, masked, and the others are empty.
+   What one hides alone stays hidden: beside another text a datum may look like none.
 2. A block that loses its whole text by itself (drop) ends what is read together.
 3. Doing it twice changes nothing: what was put together is read with nothing behind it.
 """
@@ -20,11 +21,10 @@ def joined(
     found = list(kept)
     for run in _runs(texts, lambda text: text is not None and masker.mask(text) != DROPPED):
         before = [text for text in (texts[place] for place in run) if text is not None]
-        plain = [masker.mask(text) for text in before]
-        whole = masker.mask("".join(before))
-        if whole == "".join(plain):
+        whole = masker.together(before)
+        if whole is None:
             continue
-        if plain != [kept[place] for place in run]:
+        if [masker.mask(text) for text in before] != [kept[place] for place in run]:
             whole = BY_KEY  # one of them lost more than its patterns say: it is JSON with secrets
         found[run[0] : run[-1] + 1] = [whole, *("" for _ in run[1:])]
     return found

@@ -77,3 +77,31 @@ def test_however_a_text_is_cut_its_secret_is_gone(around, data):
     once = masked(blocks, Masker())
     assert SECRET not in "".join(one["text"] for one in once)
     assert masked(once, Masker()) == once
+
+
+DATA = [
+    "+49 170 7774121",
+    "4194875749118629",
+    "450-43-8841",
+    "jo@a.example",
+    f"password={SECRET}",
+    "DE89370400440532013000",
+    "%34%31%39%34875749118629",
+]
+
+
+@pytest.mark.requirement("RED-02")
+@given(
+    st.lists(st.sampled_from(DATA), min_size=2, max_size=4),
+    st.sampled_from(["", " ", "7", "x", "\\n"]),
+)
+def test_what_is_hidden_alone_is_hidden_beside_others(data, glue):
+    """Digits before digits make one longer number, in which no detector sees the first."""
+    for terms in (Terms(capture="redacted"), Terms(capture="redacted", actions={"email": "drop"})):
+        masker = Masker(terms)
+        blocks = [{"type": "text", "text": f"{glue}{datum}"} for datum in data]
+        hidden = [datum for datum in data if datum not in masker.mask(f"{glue}{datum}")]
+        once = masked(blocks, masker)
+        shown = "".join(one["text"] for one in once)
+        assert not [datum for datum in hidden if datum in shown]
+        assert masked(once, masker) == once
