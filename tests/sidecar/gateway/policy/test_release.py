@@ -3,6 +3,7 @@
 import base64
 import gzip
 import io
+import itertools
 import json
 import subprocess
 import tarfile
@@ -226,6 +227,7 @@ def member(name, **fields):
         (bytes(archives.ARCHIVE_BYTES_MAX + 1), "larger"),
         (tar(*((member(f"{n}.rego"), b"") for n in range(501))), "more than 500"),
     ],
+    ids=itertools.count(),
 )
 def test_an_archive_that_is_odd_is_refused_before_it_is_read(content, why):
     with pytest.raises(ArchiveInvalid, match=why):
