@@ -26,3 +26,20 @@ def _guarded(self, address):
 @pytest.fixture(autouse=True)
 def _only_this_machine(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", _guarded)
+
+
+# The files that take longest come first, so that no worker is left with one at the end.
+LONGEST = (
+    *("test_demo.py", "test_replay_runs.py", "test_serve.py", "test_driver.py", "test_hostile.py"),
+    *("test_export.py", "test_replay_commands.py", "test_agent.py", "test_readiness.py"),
+    *("test_collector.py", "test_export_driver.py", "test_doctor.py", "test_mcp.py"),
+    *("test_crash.py", "test_leaks.py", "test_fail_matrix.py", "test_postgres_ledger.py"),
+    *("test_root.py", "test_ingest.py", "test_ledger_store.py", "test_settling.py"),
+    *("test_trace_store.py", "test_serve_peers.py", "test_odd_answers.py", "test_any_order.py"),
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Sorted by file, the order within one kept."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))

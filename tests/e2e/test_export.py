@@ -192,6 +192,7 @@ def post(address, key, spans):
         assert answer.status == 200
 
 
+@pytest.mark.full  # the kill rounds kill exporters too
 @pytest.mark.requirement("REC-02")
 def test_kill_9_of_any_process_while_exporting_loses_nothing(make_sidecar):
     """What was taken but not yet behind the cursor comes twice, a window at most; none is lost."""

@@ -12,6 +12,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sidecar.demo import commerce, model_server
 from sidecar.demo.shop import Order, Shop
 
+pytestmark = (
+    pytest.mark.full
+)  # an interpreter and a model's client a run; the fast tier plays the demo
+
 
 class Front:
     """What the agent is pointed at: the shop under /commerce, an OTLP sink, surprises."""

@@ -14,6 +14,8 @@ from sidecar.gateway.audit import verify
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 
+pytestmark = pytest.mark.full  # chaos/test_crash_proof.py plays a few in the fast tier
+
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["crash_life"])
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full  # a server of its own each
+
 LIFE = """
 import sys, time
 sys.path[:0] = sys.argv[2:]
