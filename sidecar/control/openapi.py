@@ -95,6 +95,9 @@ def _schemas(operations: list[Operation]) -> dict[str, Any]:
     found = msgspec.json.schema_components(
         sorted(types, key=lambda kind: kind.__name__), ref_template=_REF
     )[1]
+    for each in operations:
+        if each.one_of:
+            found[body_type(each).__name__]["oneOf"] = list(each.one_of)
     return {name: _closed(schema) for name, schema in sorted(found.items())}
 
 

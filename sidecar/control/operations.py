@@ -8,7 +8,7 @@ Rules
 """
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -49,7 +49,8 @@ DOCUMENT_PATH = f"{ROOT}/openapi.json"
 
 class Operation(Struct, frozen=True, kw_only=True):
     """One thing that can be asked. ``method`` is None for what only gRPC can say; ``permission``
-    is None where being somebody is enough; ``stream``: ``gives`` is one item of many."""
+    is None where being somebody is enough; ``stream``: ``gives`` is one item of many; ``one_of``
+    are the shapes of a body that its fields alone do not tell (JSON Schema)."""
 
     name: str
     service: Service
@@ -62,6 +63,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     status: int = 200
     stream: bool = False
     errors: tuple[int, ...] = ()
+    one_of: tuple[dict[str, Any], ...] = ()
 
     @property
     def rpc(self) -> str:
@@ -288,6 +290,13 @@ OPERATIONS: tuple[Operation, ...] = (
         gives=Stop,
         permission="calls.stop",
         status=201,
+        one_of=(
+            {"properties": {"scope": {"const": "project"}, "subject": {"maxLength": 0}}},
+            {
+                "properties": {"scope": {"enum": ["agent", "tool"]}, "subject": {"minLength": 1}},
+                "required": ["subject"],
+            },
+        ),
     ),
     Operation(
         name="lift_stop",
