@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ from sidecar.control import documents, reads
 from sidecar.control.chain import entry_record, head_record, verification
 from sidecar.control.changes import CHANGES, Bench
 from sidecar.control.operations import Operation
+from sidecar.control.places import Full, Places
 from sidecar.control.reads import READS, Asked, Views
 from sidecar.control.requests import LIST_MAX, ListApprovalsRequest
 from sidecar.gateway.approval import why_invalid, why_not_eligible
@@ -53,7 +54,6 @@ Who = Callable[[], Awaitable[Principal]]
 
 _LOG = log("control")
 _DONE = {"create_key": "key_created", "revoke_key": "key_revoked", "rotate_key": "key_rotated"}
-_WAITERS_MAX = 64
 _LOOK_SECONDS = 0.25
 _TOLD_SECONDS = 2.0
 """How often who is told looks themselves: for what time, policy and other processes change."""
@@ -108,7 +108,7 @@ class Desk:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="control")
         self._verifier = ThreadPoolExecutor(1, thread_name_prefix="control-verify")
         self._verifying = asyncio.Lock()
-        self._waiting = 0
+        self._places = Places()
         self._stopping = asyncio.Event()
 
     @property
@@ -172,19 +172,16 @@ class Desk:
         found = await self.answer(operation, who, of, render)
         clock_ = asyncio.get_running_loop().time
         until = clock_() + getattr(of, "wait", 0)
-        if not known(found) or self._waiting >= _WAITERS_MAX:
+        principal = (await who()).id
+        if not known(found) or not self._places.are_free(principal):
             return found
-        self._waiting += 1
-        try:
-            with self._news(operation, of) as watching:
-                # Looked at once more: it may have changed before it was watched.
+        with self._places.taken(principal), self._news(operation, of) as watching:
+            # Looked at once more: it may have changed before it was watched.
+            found = await self.answer(operation, who, of, render)
+            while known(found) and (left := until - clock_()) > 0:
+                if await self._stopped(watching, left):
+                    break
                 found = await self.answer(operation, who, of, render)
-                while known(found) and (left := until - clock_()) > 0:
-                    if await self._stopped(watching, left):
-                        break
-                    found = await self.answer(operation, who, of, render)
-        finally:
-            self._waiting -= 1
         return found
 
     def why_not(self, found: Approval, voter: Principal) -> str | None:
@@ -390,10 +387,11 @@ class Desk:
 
     async def _tail(self, who: Who, of: Any) -> AsyncIterator[Struct]:
         published = self._views.published
-        project = (await who()).project
+        principal = await who()
+        project = principal.project
         place: int = await self._run(published.place) if of.after is None else of.after
         query = TraceQuery(project=project, service=of.service, outcome=of.outcome, limit=LIST_MAX)
-        with self._place_taken():
+        with self._place_taken(principal):
             while True:
                 place, found = await self._run(partial(published.after, place, query))
                 if found:
@@ -405,9 +403,9 @@ class Desk:
 
     async def _watch(self, who: Who, of: Any) -> AsyncIterator[Struct]:
         told: dict[str, Approval] = {}
-        with self._place_taken(), self._book.approval_news() as watching:
+        principal = await who()
+        with self._place_taken(principal), self._book.approval_news() as watching:
             while True:
-                principal = await who()
                 asked = Asked(
                     principal=principal,
                     of=ListApprovalsRequest(status=of.status, limit=LIST_MAX),
@@ -420,21 +418,21 @@ class Desk:
                 told = {each.approval_id: each for each in page.approvals}
                 if await self._stopped(watching):
                     return
+                principal = await who()
 
     @contextmanager
-    def _place_taken(self) -> Iterator[None]:
+    def _place_taken(self, principal: Principal) -> Iterator[None]:
         """One of the places for those who wait. Raises Refused 429."""
-        if self._waiting >= _WAITERS_MAX:
-            raise Refused(
-                *(429, "too_many_wait", "too many follow already; try again"),
-                next_action="retry",
-                retry_after=5,
-            )
-        self._waiting += 1
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._places.taken(principal.id))
+            except Full:
+                raise Refused(
+                    *(429, "too_many_wait", "too many follow already; try again"),
+                    next_action="retry",
+                    retry_after=5,
+                ) from None
             yield
-        finally:
-            self._waiting -= 1
 
 
 _CODES = {
