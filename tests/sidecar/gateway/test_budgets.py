@@ -425,7 +425,14 @@ def test_a_process_that_died_with_a_hold_leaves_it_only_where_an_effect_is_possi
         amounts = {"unit": EUR.measured, "amount": "20", "limit": EUR.limit}
         wanted = Hold(budget=EUR.known_as, subject="", length_ns=window.length_ns, **amounts)
         made = await each.ledger.commit_intent(
-            intent(left, owner="dead", policy_revision="allow-all", holds=(wanted,), now_ns=now_ns)
+            intent(
+                left,
+                owner="dead",
+                policy_revision="allow-all",
+                holds=(wanted,),
+                now_ns=now_ns,
+                expires_at_ns=now_ns + 10**12,  # not to be forgotten meanwhile
+            )
         )
         if sent:
             assert await each.ledger.mark_sent(made.claim, now_ns)
