@@ -59,6 +59,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.full  # much work, on purpose
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twelve_thousand_spans_cost_little_each(shape):
     fragments = normalise(Batch(spans=tuple(SHAPES[shape]())))

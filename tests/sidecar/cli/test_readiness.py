@@ -66,6 +66,7 @@ def test_a_store_that_is_deleted_is_told_and_nothing_is_acknowledged_into_it(tmp
             assert refund(told, "one-key-of-sixteen") == 503
 
 
+@pytest.mark.full  # it waits for a lock
 def test_a_locked_journal_is_told_and_answered_in_time_and_over_when_it_is_over(tmp_path):
     with serving(tmp_path, CONFIG) as (_, told):
         path = tmp_path / told["data_folder"] / "journal.db"

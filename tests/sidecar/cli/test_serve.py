@@ -103,6 +103,7 @@ def test_the_listeners_ask_for_keys_and_health_does_not(tmp_path):
             assert status("GET", metrics + path) == 200
 
 
+@pytest.mark.full  # six starts
 def test_dev_keys_stay_the_same_over_restarts_and_end_with_dev(tmp_path):
     with serving(tmp_path) as (_, told):
         first = told["keys"]

@@ -467,7 +467,10 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize(("stays", "ending"), [("0", "completed"), ("600", "timed_out")])
+@pytest.mark.parametrize(
+    ("stays", "ending"),
+    [("0", "completed"), pytest.param("600", "timed_out", marks=pytest.mark.full)],
+)
 def test_what_left_group_session_and_parent_ends_with_the_run(tmp_path, stays, ending):
     noted = tmp_path / "pid"
     started = time.monotonic()

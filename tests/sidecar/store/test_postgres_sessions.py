@@ -14,6 +14,8 @@ from sidecar.store.postgres.presence import Presence
 from sidecar.store.postgres.session import Session
 from sidecar.store.postgres.writer import Writer
 
+pytestmark = pytest.mark.full  # servers that are cut off, each its while
+
 TAKE = "SELECT pg_try_advisory_lock(1)"
 
 
