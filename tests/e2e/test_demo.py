@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full  # a minute each; CI plays the demo itself
+
 SECONDS = 900  # a bound on hanging; on a machine shared by many the loop takes minutes
 
 
