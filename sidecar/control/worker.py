@@ -172,8 +172,10 @@ class Desk:
         found = await self.answer(operation, who, of, render)
         clock_ = asyncio.get_running_loop().time
         until = clock_() + getattr(of, "wait", 0)
+        if not known(found):
+            return found
         principal = (await who()).id
-        if not known(found) or not self._places.are_free(principal):
+        if not self._places.are_free(principal):
             return found
         with self._places.taken(principal), self._news(operation, of) as watching:
             # Looked at once more: it may have changed before it was watched.
