@@ -15,9 +15,9 @@ from processors.model.call import Approval, ApprovalStatus
 from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.loading import load_config
-from sidecar.cli.asking import control
+from sidecar.cli.asking import control, in_path
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, emit, show_lines, talk
+from sidecar.cli.options import common, deciding, emit, show_lines, talk
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gateway.approval import Ground, current
@@ -78,8 +78,7 @@ def show(approval_id: str, config: str | None, store: str | None, output: str) -
 
 @command.command()
 @click.argument("approval_id")
-@click.option("--reason", required=True, help="Why; kept in the audit chain.")
-@click.option("--key", default=None, help="Your approver key [SIDECAR_CLIENT_KEY, client.key].")
+@deciding(whose="Your approver key")
 @common()
 def approve(
     approval_id: str,
@@ -95,8 +94,7 @@ def approve(
 
 @command.command()
 @click.argument("approval_id")
-@click.option("--reason", required=True, help="Why; kept in the audit chain.")
-@click.option("--key", default=None, help="Your approver key [SIDECAR_CLIENT_KEY, client.key].")
+@deciding(whose="Your approver key")
 @common()
 def deny(
     approval_id: str,
@@ -111,12 +109,11 @@ def deny(
 
 
 def _decide(decision: str, approval_id: str, reason: str, loaded: Loaded, output: str) -> None:
-    if not approval_id.isalnum():
-        raise SidecarError(f"{approval_id!r} is not an approval's id")
-    shown = control(loaded, f"/v1/approvals/{approval_id}")
+    path = f"/v1/approvals/{in_path(approval_id, 'an approval')}"
+    shown = control(loaded, path)
     talk(shown["summary"])
     vote = {"reason": reason, "shown_digest": shown["shown_digest"]}
-    decided = control(loaded, f"/v1/approvals/{approval_id}/{decision}", vote)
+    decided = control(loaded, f"{path}/{decision}", vote)
     emit(decided, output, lambda: _verdict(decided))
 
 

@@ -90,3 +90,10 @@ def _problem(body: bytes) -> str:
         return f"{problem['detail']} ({problem['code']})"
     except (ValueError, KeyError, TypeError):
         return "the sidecar refused"
+
+
+def in_path(name: str, of: str) -> str:
+    """An id that may stand in a path as it is; ``of`` says whose. Raises SidecarError."""
+    if not name.isalnum():
+        raise SidecarError(f"{name!r} is not {of}'s id")
+    return name

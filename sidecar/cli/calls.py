@@ -8,9 +8,9 @@ import msgspec
 from processors.model.call import Receipt
 from sidecar.app import opening
 from sidecar.app.loading import load_config
-from sidecar.cli.asking import control
+from sidecar.cli.asking import control, in_path
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, emit, show_lines
+from sidecar.cli.options import common, deciding, emit, show_lines
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.plain import plain, plained
@@ -94,8 +94,7 @@ def show(call_id: str, config: str | None, store: str | None, output: str) -> No
     required=True,
     help="done: it had its effect. not-done: it had none and never will.",
 )
-@click.option("--reason", required=True, help="How you know; kept in the audit chain.")
-@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@deciding(why="How you know")
 @common()
 def resolve(
     call_id: str,
@@ -111,25 +110,21 @@ def resolve(
     Look it up where the effect would be first. After not-done the same key makes the call again;
     after done it is answered that the call was made.
     """
-    if not call_id.isalnum():
-        raise SidecarError(f"{call_id!r} is not a call's id")
+    path = f"/v1/calls/{in_path(call_id, 'a call')}/resolve"
     said = {"outcome": outcome.replace("-", "_"), "reason": reason}
-    loaded = load_config(config, store, client__key=key)
-    found = control(loaded, f"/v1/calls/{call_id}/resolve", said)
+    found = control(load_config(config, store, client__key=key), path, said)
     emit(found, output, lambda: plain(f"{found['call_id']} {outcome}"))
 
 
 def _dispose(action: str, durable_id: str, reason: str, loaded: Loaded, output: str) -> None:
-    if not durable_id.isalnum():
-        raise SidecarError(f"{durable_id!r} is not a call's id")
-    found = control(loaded, f"/v1/durable-calls/{durable_id}/{action}", {"reason": reason})
+    path = f"/v1/durable-calls/{in_path(durable_id, 'a call')}/{action}"
+    found = control(loaded, path, {"reason": reason})
     emit(found, output, lambda: plain(f"{found['durable_id']} {found['state']}"))
 
 
 @command.command()
 @click.argument("durable_id")
-@click.option("--reason", required=True, help="Why; kept in the audit chain.")
-@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@deciding()
 @common()
 def requeue(
     durable_id: str,
@@ -145,8 +140,7 @@ def requeue(
 
 @command.command()
 @click.argument("durable_id")
-@click.option("--reason", required=True, help="Why; kept in the audit chain.")
-@click.option("--key", default=None, help="Your key [SIDECAR_CLIENT_KEY, client.key].")
+@deciding()
 @common()
 def discard(
     durable_id: str,

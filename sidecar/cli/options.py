@@ -54,6 +54,19 @@ def common(outputs: Sequence[str] = ("text", "json"), *, default: str = "text") 
     return decorate
 
 
+def deciding(*, whose: str = "Your key", why: str = "Why") -> Callable[[F], F]:
+    """Add ``reason`` and ``key`` parameters to a command by which a person decides something."""
+
+    def decorate(function: F) -> F:
+        told = f"{whose} [SIDECAR_CLIENT_KEY, client.key]."
+        function = click.option("--key", default=None, help=told)(function)
+        return click.option("--reason", required=True, help=f"{why}; kept in the audit chain.")(
+            function
+        )
+
+    return decorate
+
+
 def to_json(value: Any, *, indent: int | None = 2) -> str:
     """JSON text of a struct, list or dict; field ``class_`` is spelt ``class``."""
     built = msgspec.to_builtins(value, str_keys=True)

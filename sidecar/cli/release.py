@@ -15,13 +15,11 @@ from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, emit
+from sidecar.cli.options import common, deciding, emit
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.plain import plain
 from sidecar.store.stop import LIFTERS, Stop
-
-_KEY = "Your own key [SIDECAR_CLIENT_KEY, client.key]."
 
 
 @click.group()
@@ -37,8 +35,7 @@ def command() -> None:
 
 def _whom(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--key", default=None, help=_KEY),
-        click.option("--reason", required=True, help="Why; kept in the audit chain."),
+        deciding(whose="Your own key"),
         click.option("--tool", default=None, help="Only calls of this tool."),
         click.option("--agent", default=None, help="Only calls of this agent: its key's id."),
     ):
