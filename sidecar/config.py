@@ -232,11 +232,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _upstream_loops(self) -> list[Problem]:
         """Upstreams that are a listener of ours: no call of a tool is served there."""
         found = []
-        for index, upstream in enumerate(self.gateway.upstreams):
-            key = self._led_back(upstream.target)
+        named = [(f"upstreams.{n}", each.target) for n, each in enumerate(self.gateway.upstreams)]
+        named += [(f"mcp.{n}", each.upstream.target) for n, each in enumerate(self.gateway.mcp)]
+        for where, target in named:
+            key = self._led_back(target)
             if key is not None:
                 text = f"leads back to the sidecar itself, which listens there ({key})"
-                found.append(Problem(f"gateway.upstreams.{index}.url", text))
+                found.append(Problem(f"gateway.{where}.url", text))
         return found
 
     def _led_back(self, target: Target) -> str | None:

@@ -6,12 +6,14 @@ and ``Gated.client(...)`` a client that speaks one version of the protocol.
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from unittest.mock import patch
 
 import httpx2
 import uvicorn
 from gateway_rig import AllowAll, keyring
 from mcp import Client
+from mcp.client import session
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context, MCPServer
 from msgspec import structs
@@ -174,7 +176,12 @@ class Gated:
         async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
             mode = version if version == "2026-07-28" else "legacy"
             transport = streamable_http_client(self.url, http_client=http)
-            async with Client(transport, mode=mode, cache=None, **options) as made:
+            client = Client(transport, mode=mode, cache=None, **options)
+            async with AsyncExitStack() as stack:
+                # The SDK offers the newest version that has sessions; here it offers this one.
+                with patch.object(session, "LATEST_HANDSHAKE_VERSION", version):
+                    made = await stack.enter_async_context(client)
+                assert made.session.protocol_version == version
                 yield made
 
 
@@ -189,12 +196,18 @@ async def definitions_of(port):
 @asynccontextmanager
 async def gated(
     folder, port, definitions, *, policy=None, tool_changes=None, refresh="60s", wait_seconds=10,
-    configured=None, **served_with,
+    configured=None, ledgers=None, settings=None, **served_with,
 ):  # fmt: skip
-    """A gateway before the MCP server at a port."""
-    made = Gated()
-    made.keys = SqliteKeys(folder / "ledger.db")
-    made.ledger = SqliteLedger(folder / "ledger.db", keyring(made.keys))
+    """A gateway before the MCP server at a port; ``ledgers``: another backend's (ledger_rig), which
+    several gateways may share, with their keys."""
+    made, stack = Gated(), ExitStack()
+    if ledgers is None:
+        made.keys = stack.enter_context(closing(SqliteKeys(folder / "ledger.db")))
+        opened = SqliteLedger(folder / "ledger.db", keyring(made.keys))
+        made.ledger = stack.enter_context(closing(opened))
+    else:
+        made.keys = stack.enter_context(ledgers.keys())
+        made.ledger = stack.enter_context(ledgers.ledger())
     server = McpServer(
         name="crm", url=f"http://127.0.0.1:{port}/mcp", allow_cidrs=("127.0.0.0/8",),
         refresh=refresh,
@@ -211,7 +224,7 @@ async def gated(
         policy=policy or AllowListed(),
         upstreams=RoutedUpstreams(HttpUpstreams(registry, egress), {"crm": made.upstreams}),
     )
-    made.gateway = Gateway(ports, Settings(accept_ephemeral_ledger=True))
+    made.gateway = Gateway(ports, settings or Settings(accept_ephemeral_ledger=True))
     await made.gateway.start()
     page = "http://127.0.0.1:4320/approvals/{id}"
     made.server = GatewayServer(
@@ -228,5 +241,4 @@ async def gated(
         await made.http.aclose()
         await made.server.stop()
         await egress.close()
-        made.ledger.close()
-        made.keys.close()
+        stack.close()

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from processors.value import duration_ns
-from sidecar.app.tools import open_definitions, resolved
+from sidecar.app.known import known_tools, open_definitions
+from sidecar.app.tools import resolved
 from sidecar.app.trust import upstream_tls
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
@@ -13,7 +14,6 @@ from sidecar.gateway.config import McpServer
 from sidecar.gateway.draft.server import Stands, standings
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc.client import McpUpstreams
-from sidecar.gateway.rpc.pins import pinned
 from sidecar.gateway.upstream import UpstreamFailed
 
 
@@ -43,7 +43,7 @@ def standings_now(loaded: Loaded) -> tuple[Stands, ...]:
     """How the tools of every MCP server stand to what was reviewed. Raises SidecarError."""
     config = loaded.config.gateway
     definitions = open_definitions(loaded)
-    made = pinned(config.mcp, config.tools, definitions)
+    made = known_tools(loaded)
     found: list[Stands] = []
     for server in config.mcp:
         content = definitions.get(server.name, {})

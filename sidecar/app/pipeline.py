@@ -42,7 +42,7 @@ def _open_pipeline(settings: bytes) -> Work:
     traces = stack.enter_context(closing(stores.traces()))
     ledger = stack.enter_context(closing(stores.read_ledger(ring)))
     digest_keys = redaction_keys(keys, ring)
-    rules = pipeline_rules(loaded.config, lambda p: digest_keys.current(p, clock.now_ns()))
+    rules = pipeline_rules(loaded, lambda p: digest_keys.current(p, clock.now_ns()))
     asking = _asking(loaded, rules)
     ports = PipelinePorts(
         journal=journal,

@@ -45,7 +45,7 @@ def prune_store(loaded: Loaded) -> Pruned:
                 )
             )
         )
-        return asyncio.run(_pruned(opened, pipeline_rules(loaded.config)))
+        return asyncio.run(_pruned(opened, pipeline_rules(loaded)))
 
 
 async def _pruned(store: OpenTraces, rules: Rules) -> Pruned:

@@ -3,17 +3,22 @@
 import hashlib
 
 from processors.value import duration_ns
-from sidecar.config import Config
+from sidecar.app.known import classes, known_tools
+from sidecar.config import Config, Loaded
 from sidecar.pipeline.batch import ProjectRules, Rules
 from sidecar.pipeline.keepers import Keepers, KeyOf
 from sidecar.pipeline.leaving import Leaving
 
 
-def pipeline_rules(config: Config, key_of: KeyOf | None = None) -> Rules:
-    """What the stages need of the configuration; ``key_of`` where digests are made of content."""
+def pipeline_rules(loaded: Loaded, key_of: KeyOf | None = None) -> Rules:
+    """What the stages need of the configuration; ``key_of`` where digests are made of content.
+
+    Raises SidecarError where a file of reviewed definitions cannot be read.
+    """
+    config = loaded.config
     default = next(iter(config.projects)).__class__(name="default")
     return Rules(
-        tools={tool.name: tool.class_ for tool in config.gateway.tools},
+        tools=classes(known_tools(loaded).tools),
         projects={
             project.name: ProjectRules(
                 capture=project.content.capture,

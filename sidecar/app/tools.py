@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
+from sidecar.app.known import known_tools, priced, read_json_file
 from sidecar.config import Loaded
 from sidecar.errors import Problem, SidecarError
+from sidecar.gateway.budget import problems as budget_problems
 from sidecar.gateway.config import Upstream
 from sidecar.gateway.registry import Registry, compiled_tools
-from sidecar.gateway.rpc.pins import pinned
+from sidecar.gateway.rpc.pins import Pinned
 from sidecar.probe.plan import LoadedProbe, faults
 from sidecar.probe.plan import load as load_probes
 
@@ -22,7 +23,7 @@ def open_registry(loaded: Loaded) -> Registry:
         for tool in config.tools
         if tool.arguments.schema
     }
-    found = pinned(config.mcp, config.tools, open_definitions(loaded))
+    found = known_tools(loaded)
     if found.problems:
         raise SidecarError(
             "the tools of MCP servers cannot be used: " + "; ".join(map(str, found.problems)),
@@ -57,14 +58,13 @@ def costly_problems(loaded: Loaded) -> list[Problem]:
                     Problem(f"gateway.tools.{index}.arguments.schema", f"{error.what}: {name}")
                 )
     try:
-        made = pinned(
-            loaded.config.gateway.mcp, loaded.config.gateway.tools, open_definitions(loaded)
-        )
+        made = known_tools(loaded)
     except SidecarError as error:
         found.append(Problem("gateway.mcp", f"{error.what}: {error.where}"))
     else:
         found += made.problems
         found += compiled_tools(made.tools, {**schemas, **made.schemas})[1]
+        found += _unpriced(loaded, made)
     for index, probe in enumerate(loaded.config.probes):
         if not probe.problems():  # the others were told already
             found += faults(f"probes.{index}", probe)
@@ -79,28 +79,13 @@ def resolved(loaded: Loaded, upstream: Upstream) -> Upstream:
     return replace(upstream, credential=replace(upstream.credential, file=file))
 
 
-def open_definitions(loaded: Loaded) -> dict[str, Any]:
-    """The reviewed definitions of each MCP server that has them. Raises SidecarError."""
-    return {
-        server.name: _read(
-            loaded, server.definitions, "an MCP server's definitions", "definitions in gateway.mcp"
-        )
-        for server in loaded.config.gateway.mcp
-        if server.definitions
-    }
+def _unpriced(loaded: Loaded, made: Pinned) -> list[Problem]:
+    """What budgets say of the tools that only definitions tell of; the others were told already."""
+    budgets = loaded.config.budgets
+    told = budget_problems(budgets, loaded.config.gateway.priced)
+    found = budget_problems(budgets, priced(made.tools))
+    return [Problem(f"budgets.{each.path}", each.text) for each in found if each not in told]
 
 
 def _read_schema(loaded: Loaded, name: str) -> Any:
-    return _read(loaded, name, "a tool's schema", "arguments.schema in gateway.tools")
-
-
-def _read(loaded: Loaded, name: str, what: str, key: str) -> Any:
-    path = loaded.path(name)
-    try:
-        return msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise SidecarError(
-            f"{what} cannot be read: {error.strerror}", where=str(path), do=f"Check {key}."
-        ) from None
-    except msgspec.DecodeError as error:
-        raise SidecarError(f"{what} is not JSON: {error}", where=str(path)) from None
+    return read_json_file(loaded, name, "a tool's schema", "arguments.schema in gateway.tools")

@@ -19,7 +19,7 @@ from pathlib import Path
 from processors.model.principal import KeyKind, StoredKey
 from processors.value import duration_ns
 from sidecar import clock
-from sidecar.app import listening, opening, people, policy, sealing
+from sidecar.app import known, listening, opening, people, policy, sealing
 from sidecar.cli.found import Check, good, wrong
 from sidecar.cli.reaching import reached, secrets
 from sidecar.config import Config, Loaded
@@ -155,7 +155,7 @@ def _keys(loaded: Loaded, stored: list[StoredKey]) -> Iterator[Check]:
     ]
     elsewhere = bool(config.identity.oidc or config.identity.mtls)
     for project in config.projects:
-        for kind in _needed(config):
+        for kind in _needed(loaded):
             declared = any(
                 key.kind == kind and key.project == project.name for key in config.identity.keys
             )
@@ -184,9 +184,9 @@ def _keys(loaded: Loaded, stored: list[StoredKey]) -> Iterator[Check]:
         )
 
 
-def _needed(config: Config) -> tuple[KeyKind, ...]:
+def _needed(loaded: Loaded) -> tuple[KeyKind, ...]:
     """The kinds of keys without which nothing happens here."""
-    held = any(tool.class_ == "irreversible" for tool in config.gateway.tools)
+    held = any(tool.class_ == "irreversible" for tool in known.known_tools(loaded).tools)
     return ("agent", "approver") if held else ("agent",)
 
 

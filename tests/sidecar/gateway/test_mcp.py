@@ -14,7 +14,7 @@ from mcp_types import ElicitResult
 SCHEMA = jsonschema_rs.validator_for(
     json.loads((Path(__file__).parents[3] / "policies/schema/input.json").read_text())
 )
-VERSIONS = ("2025-11-25", "2026-07-28")
+VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 
 
 def run(folder, scenario, *, made=None, definitions=None, **options):

@@ -10,7 +10,7 @@ from processors.model.span import Batch, Span
 from processors.model.step import Source, Step, Tool
 from processors.model.trace import AgentTrace
 from sidecar.app.stages import pipeline_rules
-from sidecar.config import Config
+from sidecar.config import Config, Loaded
 from sidecar.export.outgoing import Judged, Mark, sending
 from sidecar.otlp.decode import decode
 from sidecar.pipeline.batch import conclude
@@ -51,7 +51,8 @@ def run():
 
 
 def configured(**given):
-    return msgspec.convert(given, Config)
+    config = msgspec.convert(given, Config)
+    return Loaded(config=config, folder=".", file=None, store_folder=".")
 
 
 def priced(model, usd):

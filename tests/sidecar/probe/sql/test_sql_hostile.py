@@ -125,7 +125,7 @@ def test_the_pipeline_asks_as_configured_and_ends_what_it_started(tmp_path):
     async def scenario():
         before = children()
         loaded = config.load(str(tmp_path / "sidecar.yaml"), environ={})
-        asking = open_asking(loaded, pipeline_rules(loaded.config))
+        asking = open_asking(loaded, pipeline_rules(loaded))
         assert asking.probed(TRACE)
         (evidence,) = await asking.probe(TRACE)
         assert children() > before
