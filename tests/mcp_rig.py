@@ -15,6 +15,7 @@ from gateway_rig import AllowAll, keyring
 from mcp import Client
 from mcp.client import session
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server import runner
 from mcp.server.mcpserver import Context, MCPServer
 from msgspec import structs
 
@@ -74,12 +75,30 @@ class Crm:
         return made
 
 
+def of_before(app):
+    """A server that has never heard of 2026-07-28."""
+
+    async def answer(scope, receive, send):
+        if (b"mcp-protocol-version", b"2026-07-28") in scope.get("headers", ()):
+            await send({"type": "http.response.start", "status": 400, "headers": []})
+            await send({"type": "http.response.body"})
+        else:
+            await app(scope, receive, send)
+
+    return answer
+
+
 @asynccontextmanager
-async def served(made):
-    """A server of the SDK on a free port; its port."""
+async def served(made, version="2026-07-28"):
+    """A server of the SDK on a free port, that speaks one version; its port."""
+    app, stack = made.streamable_http_app(), ExitStack()
+    if version != "2026-07-28":  # the SDK's server speaks all of them, and has no switch
+        app = of_before(app)
+        only = {"HANDSHAKE_PROTOCOL_VERSIONS": (version,), "LATEST_HANDSHAKE_VERSION": version}
+        stack.enter_context(patch.multiple(runner, **only))
     running = uvicorn.Server(
         uvicorn.Config(
-            made.streamable_http_app(), host="127.0.0.1", port=0, log_level="critical",
+            app, host="127.0.0.1", port=0, log_level="critical",
             lifespan="on", timeout_graceful_shutdown=1,
         )
     )  # fmt: skip
@@ -92,6 +111,7 @@ async def served(made):
     finally:
         running.should_exit = True
         await task
+        stack.close()
 
 
 class AllowListed(AllowAll):

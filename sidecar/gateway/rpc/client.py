@@ -6,10 +6,13 @@
    made here anew.
 3. A result is a success only where the tool says so: ``isError`` may have had an effect. A refusal
    of the protocol (unknown tool, bad parameters) has had none.
-4. A server's own requests (sampling, roots, elicitation) are refused; what it tells beside the
+4. A read that nobody waits for any more is given up: a server of before 2026-07-28 is told so, one
+   of it sees its stream close. What may have an effect is never cancelled.
+5. A server's own requests (sampling, roots, elicitation) are refused; what it tells beside the
    answer is passed on for this call only, at a bounded rate.
 """
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -38,6 +41,7 @@ from sidecar.telemetry import DROPPED, log
 
 _LOG = log("gateway")
 _LIST_NS = 10_000_000_000
+_GIVE_UP_NS = 2_000_000_000
 _PAGES_MAX, _TOOLS_MAX = 100, 2000
 _TOLD_MAX = 20
 _SECOND_NS = 1_000_000_000
@@ -67,6 +71,7 @@ class McpUpstreams:
         self._numbers = itertools.count(1)
         self._modern: dict[str, bool] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
+        self._giving_up: set[asyncio.Task[EgressReply]] = set()
 
     @property
     def servers(self) -> Mapping[str, Upstream]:
@@ -121,15 +126,20 @@ class McpUpstreams:
             await self._refuse(server, said, headers, ends_ns)
 
         exchange.refuse = refuse
-        reply = await self._post(
-            server,
-            body,
-            (*headers, *extra),
-            ends_ns,
-            exchange=exchange,
-            reuse=request.class_ == "read",
-            bytes_max=request.response_bytes_max,
-        )
+        try:
+            reply = await self._post(
+                server,
+                body,
+                (*headers, *extra),
+                ends_ns,
+                exchange=exchange,
+                reuse=request.class_ == "read",
+                bytes_max=request.response_bytes_max,
+            )
+        except (UpstreamFailed, asyncio.CancelledError):
+            if request.class_ == "read" and not self._modern[server.name]:
+                self._give_up(server, exchange.number, headers)
+            raise
         if reply.status == 404 and not self._modern[server.name]:
             self._sessions.pop(key, None)  # it knows the session no more: the next call opens one
         return await self._read(server, reply, exchange)
@@ -156,6 +166,20 @@ class McpUpstreams:
             raise UpstreamFailed(True, f"{server.name}: it gave no answer to the call")
         status, body = outcome(answer, reply.status)
         return UpstreamReply(status=status, headers=(_JSON,), body=body)
+
+    def _give_up(self, server: Upstream, number: int, headers: Headers) -> None:
+        """Tell a server that its answer is not wanted any more; whoever gave up does not wait."""
+        cancelled = {"requestId": number, "reason": "the caller has gone"}
+        body = message.notification("notifications/cancelled", cancelled)
+        telling = self._post(server, body, headers, monotonic_ns() + _GIVE_UP_NS)
+        task = asyncio.ensure_future(telling)
+        self._giving_up.add(task)
+        task.add_done_callback(self._given_up)
+
+    def _given_up(self, task: asyncio.Task[EgressReply]) -> None:
+        self._giving_up.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was logged
 
     async def _refuse(self, server: Upstream, said: Said, headers: Headers, ends_ns: int) -> None:
         """Answer a request that the server makes of its client: nobody here may fulfil it."""
