@@ -214,13 +214,19 @@ def outcome(opened, claim, state, *, answer=None, **fields):
     return CallOutcome(call=opened, receipt=done, now_ns=NOW, end=end)
 
 
+def _times(fields):
+    """Both times of a request that says one: as long to use it as to decide it."""
+    until = fields.get("expires_at_ns", NOW + 1000)
+    return {"decide_by_ns": until, "execute_by_ns": 2 * until - fields.get("requested_at_ns", NOW)}
+
+
 def asked(approval_id="ap", **fields):
     return Approval(
         **{
             "approval_id": approval_id, "project": "p", "requester": "a", "tool": "t",
             "action_hash": "h", "key_hash": "k", "policy_revision": REVISION, "tool_digest": "d",
             "status": "pending", "summary": "refund 500 EUR to hush", "shown_digest": "s",
-            "requested_at_ns": NOW, "expires_at_ns": NOW + 1000, **fields,
+            "requested_at_ns": NOW, "expires_at_ns": NOW + 1000, **_times(fields), **fields,
         }
     )  # fmt: skip
 

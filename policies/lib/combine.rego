@@ -39,6 +39,7 @@ strictest(said) := answer if {
 
 joined(terms) := object.union_n([
 	least("ttl_s", terms),
+	least("execute_s", terms),
 	most("min", terms),
 	named("roles", {role | some each in terms; some role in each.roles}),
 ])

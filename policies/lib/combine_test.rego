@@ -41,8 +41,8 @@ test_deny_wins_over_all_and_only_its_reasons_are_given if {
 }
 
 test_terms_join_to_most_approvers_all_roles_and_the_shortest_time if {
-	terms := {{"min": 1, "ttl_s": 600, "roles": ["a"]}, {"min": 2}, {"ttl_s": 60, "roles": ["b"]}}
-	combine.joined(terms) == {"min": 2, "ttl_s": 60, "roles": ["a", "b"]}
+	terms := {{"min": 1, "ttl_s": 600, "roles": ["a"]}, {"min": 2, "execute_s": 30}, {"ttl_s": 60, "roles": ["b"]}}
+	combine.joined(terms) == {"min": 2, "ttl_s": 60, "execute_s": 30, "roles": ["a", "b"]}
 }
 
 test_limits_intersect_to_the_least_of_each_and_every_rate if {

@@ -63,11 +63,13 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalTerms(Struct, frozen=True, kw_only=True):
-    """What a require_approval decision asks for."""
+    """What a require_approval decision asks for. ``ttl_s``: how long people may take to decide;
+    ``execute_s``: how long after that the call may be made. Each shortens configuration's."""
 
     min: int = 1
     roles: tuple[str, ...] = ()
-    ttl_s: int = 600
+    ttl_s: int | None = None
+    execute_s: int | None = None
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -98,6 +100,9 @@ class Vote(Struct, frozen=True, kw_only=True):
 class Approval(Struct, frozen=True, kw_only=True):
     """A request for approval of one exact action under one idempotency key.
 
+    ``decide_by_ns``: until then people decide; ``execute_by_ns``: until then the call is made, at
+    the latest while nobody has decided, and for good once it is approved; ``expires_at_ns`` is the
+    one of both that runs now.
     ``fields``: a keyed digest of each field of the action, as ``name:digest``: they tell which of
     them is another, and nothing of what it is.
     """
@@ -114,6 +119,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     summary: str
     requested_at_ns: int
     expires_at_ns: int
+    decide_by_ns: int
+    execute_by_ns: int
     approvers_min: int = 1
     decision_id: str = ""
     trace_id: str | None = None

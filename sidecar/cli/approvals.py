@@ -132,6 +132,10 @@ def _line(approval: Approval) -> str:
     )
 
 
+def _latest(approval: Approval) -> str:
+    return ", at the latest" if approval.status == "pending" else ""
+
+
 def _lines(approval: Approval) -> list[tuple[str, str]]:
     summary = approval.summary.split("\n")
     approval = plained(approval)
@@ -147,7 +151,8 @@ def _lines(approval: Approval) -> list[tuple[str, str]]:
         ),
         *((f"  {line}", "") for line in summary),
         (f"  asked by {approval.requester} at {instant(approval.requested_at_ns)}", ""),
-        (f"  until {instant(approval.expires_at_ns)}", ""),
+        (f"  to be decided by {instant(approval.decide_by_ns)}", ""),
+        (f"  to be used by {instant(approval.execute_by_ns)}{_latest(approval)}", ""),
         (f"  approvers needed: {approval.approvers_min}", ""),
         (f"  action {approval.action_hash}", ""),
         (f"  shown {approval.shown_digest}", ""),

@@ -9,7 +9,7 @@
    a request for approval is told of it; they look themselves only for what time and others change.
 4. Only an approver decides, with a reason; who may is ``gateway.approval``'s rule, whether it still
    counts is the ledger's. Who approves says what they were shown, by its digest: nobody is taken to
-   have seen what they do not name.
+   have seen what they do not name. While the clock was set since the start nobody approves.
 """
 
 import asyncio
@@ -38,6 +38,7 @@ from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.reconcile import Ruling
+from sidecar.gateway.steady import Steady
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
@@ -96,6 +97,7 @@ class Desk:
         *,
         approvals: Approvals = Approvals(),  # noqa: B008 - frozen
         now_ns: Callable[[], int] = clock.now_ns,
+        steady_ns: Callable[[], int] = clock.steady_ns,
     ) -> None:
         self._views = views
         self._bench = bench
@@ -104,6 +106,11 @@ class Desk:
         self._calls = calls
         self._rules = approvals
         self._now_ns = now_ns
+        self._steady_ns = steady_ns
+        # Where time is played, both clocks are the player's, or neither is compared.
+        self._steady: Steady | None = None
+        if now_ns is clock.now_ns or steady_ns is not clock.steady_ns:
+            self._steady = Steady(wall_ns=now_ns(), steady_ns=steady_ns())
         # One thread for all: the stores' read connections are not made for two at once.
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="control")
         self._verifier = ThreadPoolExecutor(1, thread_name_prefix="control-verify")
@@ -249,6 +256,8 @@ class Desk:
             asked.of,
         )
         code = why_not_eligible(found, voter, self._rules)
+        if code is None and operation.name == "approve" and not self._in_time():
+            code = "clock_skewed"
         if code is None and operation.name == "approve" and found.status == "invalidated":
             code = why_invalid(found, await self._run(lambda: reads.ground(self._views)))
         if code is None:
@@ -269,6 +278,10 @@ class Desk:
             APPROVALS_REFUSED.labels(code if code in _CODES else "not_pending").inc()
             raise _not_counted(code)
         return await self._run(lambda: find(self._views, asked))
+
+    def _in_time(self) -> bool:
+        """Whether the clock has gone on as time has since the start."""
+        return self._steady is None or self._steady.agree(self._now_ns(), self._steady_ns())
 
     async def _set_stop(self, asked: Asked) -> Stop:
         of = asked.of
@@ -444,6 +457,9 @@ _CODES = {
     "summary_changed": (409, "the summary you saw is not the request's; look again"),
     "approval_policy_changed": (409, "policy has changed since this was asked; it is void"),
     "approval_tool_changed": (409, "the tool has changed since this was asked; it is void"),
+    "clock_skewed": (
+        *(503, "the sidecar's clock was set, so no request's time can be told; set it right"),
+    ),
     "approval_fatigue": (
         *(429, "you have approved more requests than approvals.fatigue allows in a while; rest"),
     ),

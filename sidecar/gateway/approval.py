@@ -7,7 +7,8 @@
    neither the requester nor a key of the same person (the same name) decides, and nobody counts
    twice. Where more than one must approve, who has no name cannot be told from another and does
    not count.
-3. One deny ends it. Time ends it: expired is denied, and no setting turns it into an allowance.
+3. One deny ends it. Time ends it: it is decided by one moment and used by another, expired is
+   denied, and no setting turns it into an allowance. Policy shortens both, and lengthens neither.
 4. An approval holds for one action under one key, one policy revision and one tool definition;
    once policy or tool is another, it is invalidated whatever votes it has.
 """
@@ -24,7 +25,6 @@ from msgspec import Struct
 
 from processors.model.call import Action, Approval, ApprovalTerms, Decision
 from processors.model.principal import Principal
-from processors.value import duration_ns
 from sidecar.canonical import canonical, sha256
 from sidecar.gateway.action import counted
 from sidecar.gateway.config import Approvals
@@ -38,6 +38,7 @@ from sidecar.store.standing import person
 POLL_AFTER_MS = 1000
 REASON_CHARS_MAX = 1000
 _FIELD_DIGITS = 12
+_SECOND_NS = 1_000_000_000
 
 
 def shown_digest(text: str) -> str:
@@ -64,7 +65,7 @@ def request(
     assert call.key_hash is not None, "an approval is bound to a key"
     terms = decision.approval or ApprovalTerms()
     text = summary(action, body)
-    lifetime_ns = min(duration_ns(rules.expires), terms.ttl_s * 1_000_000_000)
+    decide_by_ns = now_ns + _shorter(rules.expires_ns, terms.ttl_s)
     return Approval(
         approval_id=approval_id,
         project=action.tenant,
@@ -80,7 +81,9 @@ def request(
         shown_digest=shown_digest(text),
         roles=terms.roles,
         requested_at_ns=now_ns,
-        expires_at_ns=now_ns + lifetime_ns,
+        expires_at_ns=decide_by_ns,
+        decide_by_ns=decide_by_ns,
+        execute_by_ns=decide_by_ns + _shorter(rules.execute_within_ns, terms.execute_s),
         approvers_min=max(rules.approvers, terms.min),
         decision_id=decision.decision_id,
         trace_id=call.trace_id,
@@ -157,6 +160,8 @@ def for_agent(approval: Approval) -> dict[str, Any]:
         "id": approval.approval_id,
         "status": approval.status,
         "expires_at": instant(approval.expires_at_ns),
+        "decide_by": instant(approval.decide_by_ns),
+        "execute_by": instant(approval.execute_by_ns),
         "poll_after_ms": POLL_AFTER_MS,
         "action_hash": approval.action_hash,
         "summary": approval.summary,
@@ -220,6 +225,11 @@ def refusal(approval: Approval, *, asynchronous: bool = False) -> Refusal:
 def instant(at_ns: int) -> str:
     """A moment as agents read it: RFC 3339, whole seconds."""
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _shorter(configured_ns: int, policy_s: int | None) -> int:
+    """Policy shortens what is configured, and lengthens nothing."""
+    return configured_ns if policy_s is None else min(configured_ns, policy_s * _SECOND_NS)
 
 
 def _same_person(one: str, other: str) -> bool:

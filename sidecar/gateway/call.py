@@ -250,6 +250,8 @@ class Call:
                 return self._refuse(outcome.over_budget(over))
             case IntentRefused(code="possible_duplicate"):
                 return self._refuse(outcome.possible_duplicate())
+            case IntentRefused(code="clock_skewed"):
+                return self._refuse(outcome.clock_skewed())
             case IntentRefused(code="killed" | "frozen" as code):
                 return self._refuse(outcome.stopped(code))
             case IntentRefused(code=code):

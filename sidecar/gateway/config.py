@@ -507,7 +507,8 @@ class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``approvals``: how many approvers, how long a request and its token live.
+    """Key ``approvals``: how many approvers, how long they may take (``expires``), and for how long
+    after that the call may be made (``execute_within``).
 
     ``pages``: the URL at which people reach the control port, such as
     ``https://sidecar.example``; empty is ``control.listen``.
@@ -515,6 +516,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     approvers: int = 1
     expires: str = "10m"
+    execute_within: str = "10m"
     distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
     fatigue: Fatigue = Fatigue()
     pages: str = ""
@@ -525,13 +527,19 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """``expires`` in nanoseconds."""
         return duration_ns(self.expires)
 
+    @property
+    def execute_within_ns(self) -> int:
+        """``execute_within`` in nanoseconds."""
+        return duration_ns(self.execute_within)
+
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``approvals``."""
         found = []
-        try:
-            duration_ns(self.expires, least_ns=TIMEOUT_LEAST_NS)
-        except ValueError as error:
-            found.append(Problem("expires", str(error)))
+        for key, text in (("expires", self.expires), ("execute_within", self.execute_within)):
+            try:
+                duration_ns(text, least_ns=TIMEOUT_LEAST_NS)
+            except ValueError as error:
+                found.append(Problem(key, str(error)))
         if self.approvers < 1:
             found.append(Problem("approvers", "must be at least 1"))
         for index, each in enumerate(self.webhooks):

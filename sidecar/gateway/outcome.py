@@ -63,12 +63,12 @@ def stopped(code: str) -> Refusal:
 
 
 def clock_skewed() -> Refusal:
-    """503: whether an approval token is fresh cannot be told."""
+    """503: whether an approval is in time cannot be told."""
     return Refusal(
         status=503,
         code="clock_skewed",
-        detail="the gateway's clock was set since it started, so no token's lifetime can be told; "
-        "an operator must restart it, or set the clock right",
+        detail="the gateway's clock was set, so no approval's or token's time can be told; "
+        "an operator must set the clock right, or restart the gateway",
         next_action="retry",
         retry_after=60,
     )

@@ -48,6 +48,8 @@ POLICY_REVISION = "policy_revision"
 """The state of the gateway that says which policy decides."""
 
 
+LOOKED_BACK = 200
+"""So many of the newest entries tell whether a clock was set back."""
 APPROVAL_KINDS = ("approval_requested", "approval_vote", "approval_resolved")
 """The chain's entries that webhooks are told of; as the index of the audit names them."""
 

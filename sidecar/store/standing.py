@@ -7,11 +7,16 @@
 """
 
 import unicodedata
+from typing import Any
 
 from processors.model.call import Approval
 from sidecar.store.ledger import ApprovalUse, Ballot, IntentResult
 
 _DOTLESS = frozenset({"gmail.com", "googlemail.com"})
+
+
+CLOCKS_APART_NS = 30_000_000_000
+"""How far a moment may lie before what the ledger has seen already: clocks differ that much."""
 
 
 class AskedTooOften(Exception):
@@ -36,7 +41,9 @@ def requested_entry(wanted: Approval) -> dict[str, str]:
         "action_hash": wanted.action_hash,
         "approval_id": wanted.approval_id,
         "approvers_min": str(wanted.approvers_min),
+        "decide_by_ns": str(wanted.decide_by_ns),
         "decision_id": wanted.decision_id,
+        "execute_by_ns": str(wanted.execute_by_ns),
         "expires_at_ns": str(wanted.expires_at_ns),
         "key_hash": wanted.key_hash,
         "policy_revision": wanted.policy_revision,
@@ -48,11 +55,12 @@ def requested_entry(wanted: Approval) -> dict[str, str]:
 
 
 def why_not_counted(
-    approval: Approval | None, ballot: Ballot, *, revision: str | None, recent: int
+    approval: Approval | None, ballot: Ballot, *, revision: str | None, recent: int, mark_ns: int
 ) -> str | None:
     """The code of why a vote does not count; None where it does.
 
-    ``revision``: the policy's that is active; ``recent``: how many this person approved of late.
+    ``revision``: the policy's that is active; ``recent``: how many this person approved of late;
+    ``mark_ns``: the latest moment the ledger knows of.
     """
     if approval is None:
         return "no_such_approval"
@@ -64,15 +72,24 @@ def why_not_counted(
         return "summary_changed"
     if ballot.decision == "deny":
         return None  # whatever has changed, a denial is safe
+    if went_back(ballot.now_ns, mark_ns):
+        return "clock_skewed"
     if revision is not None and approval.policy_revision != revision:
         return "approval_policy_changed"
     return "approval_fatigue" if ballot.pace and recent >= ballot.pace.most else None
 
 
 def why_not_spent(
-    found: Approval | None, use: ApprovalUse, *, requester: str, now_ns: int, stands: bool
+    found: Approval | None,
+    use: ApprovalUse,
+    *,
+    requester: str,
+    now_ns: int,
+    stands: bool,
+    mark_ns: int,
 ) -> str:
-    """The code of why an approval was not spent. ``stands``: it has the votes it needs."""
+    """The code of why an approval was not spent. ``stands``: it has the votes it needs;
+    ``mark_ns``: the latest moment the ledger knows of."""
     if found is None or found.requester != requester:
         return "approval_mismatch"
     if found.action_hash != use.action_hash or found.key_hash != use.key_hash:
@@ -81,9 +98,46 @@ def why_not_spent(
         return "approval_expired"
     if found.status != "approved":
         return f"approval_{found.status}"
+    if went_back(now_ns, mark_ns):
+        return "clock_skewed"
     if found.tool_digest != use.tool_digest:
         return "approval_tool_changed"
     return "approval_policy_changed" if stands else "approval_revoked"
+
+
+def went_back(now_ns: int, mark_ns: int) -> bool:
+    """Whether a clock says less than the ledger has seen, so that no time that is left is true."""
+    return now_ns + CLOCKS_APART_NS < mark_ns
+
+
+def resolved_entry(approval: Approval, status: str, now_ns: int) -> dict[str, str]:
+    """What the chain says of a request that is decided; until when it may be used, if it may."""
+    said = {"approval_id": approval.approval_id, "status": status}
+    if status != "approved":
+        return said
+    return {**said, "execute_by_ns": str(execute_by(approval, now_ns))}
+
+
+def execute_by(approval: Approval, now_ns: int) -> int:
+    """Until when a request that is approved now may be used: its time begins now. (One of a release
+    that knew one time for both has what is left of that.)"""
+    window_ns = approval.execute_by_ns - approval.decide_by_ns
+    return now_ns + window_ns if window_ns > 0 else approval.expires_at_ns
+
+
+def consumed_entry(found: Approval, call_id: str) -> dict[str, Any]:
+    """What the chain says of a request that a call used: who had approved, and in which times."""
+    return {
+        "approval_id": found.approval_id,
+        "call_id": call_id,
+        "decide_by_ns": str(found.decide_by_ns),
+        "execute_by_ns": str(found.execute_by_ns),
+        "votes": [
+            {"shown_digest": vote.shown_digest, "voter": vote.voter}
+            for vote in found.votes
+            if vote.decision == "approve"
+        ],
+    }
 
 
 def identity_of(ballot: Ballot) -> str:

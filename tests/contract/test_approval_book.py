@@ -91,7 +91,7 @@ def test_a_vote_counts_until_the_last_nanosecond_and_none_after(store):
             tool_digest="d",
         )  # fmt: skip
         spends = structs.replace(intent(call(key_hash="b")), approval=use)
-        late = await opened.commit_intent(structs.replace(spends, now_ns=NOW + 10))
+        late = await opened.commit_intent(structs.replace(spends, now_ns=NOW + 19))
         assert late == NotCommitted(code="approval_expired")
 
     run(store, scenario)

@@ -29,7 +29,7 @@ class ApprovalPage(_message.Message):
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class Approval(_message.Message):
-    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields")
+    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields", "decide_by_ns", "execute_by_ns")
     APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,8 @@ class Approval(_message.Message):
     SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
     REQUESTER_OWNER_FIELD_NUMBER: _ClassVar[int]
     FIELDS_FIELD_NUMBER: _ClassVar[int]
+    DECIDE_BY_NS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTE_BY_NS_FIELD_NUMBER: _ClassVar[int]
     approval_id: str
     project: str
     requester: str
@@ -74,7 +76,9 @@ class Approval(_message.Message):
     shown_digest: str
     requester_owner: str
     fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    decide_by_ns: int
+    execute_by_ns: int
+    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., decide_by_ns: _Optional[int] = ..., execute_by_ns: _Optional[int] = ...) -> None: ...
 
 class Vote(_message.Message):
     __slots__ = ("voter", "decision", "reason", "voted_at_ns", "shown_digest")

@@ -91,7 +91,8 @@ def request(approval: Approval, signed: Signed, *, why_not: str | None, told: st
         ("Status", approval.status),
         ("Asked by", approval.requester_name or approval.requester),
         ("Asked at", instant(approval.requested_at_ns)),
-        ("Until", instant(approval.expires_at_ns)),
+        ("To be decided by", instant(approval.decide_by_ns)),
+        (_use_by(approval), instant(approval.execute_by_ns)),
         ("Approvals needed", str(approval.approvers_min)),
         ("Action", approval.action_hash),
         ("What is shown", approval.shown_digest),
@@ -141,6 +142,10 @@ def _form(approval: Approval, signed: Signed, why_not: str | None) -> str:
         '<button name="decision" value="approve">Approve this one call</button>'
         '<button name="decision" value="deny">Deny</button></form>'
     )
+
+
+def _use_by(approval: Approval) -> str:
+    return "To be used by" if approval.status == "approved" else "To be used by, at the latest"
 
 
 def _sign_out(signed: Signed) -> str:

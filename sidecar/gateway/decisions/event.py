@@ -195,7 +195,12 @@ def _result(
         found["limits"] = decision.limits
     if decision.approval is not None:
         terms = decision.approval
-        found["approval"] = {"min": terms.min, "roles": list(terms.roles), "ttl_s": terms.ttl_s}
+        lifetimes = {"ttl_s": terms.ttl_s, "execute_s": terms.execute_s}
+        found["approval"] = {
+            "min": terms.min,
+            "roles": list(terms.roles),
+            **{name: value for name, value in lifetimes.items() if value is not None},
+        }
     if decision.obligations:
         found["obligations"] = [{"id": each.id, "type": each.type} for each in decision.obligations]
     return found

@@ -49,6 +49,8 @@ def body(entry: AuditEntry, approval: Approval, page: str | None) -> bytes:
         "shown_digest": approval.shown_digest,
         "approvers_min": approval.approvers_min,
         "expires_at": _instant(approval.expires_at_ns),
+        "decide_by": _instant(approval.decide_by_ns),
+        "execute_by": _instant(approval.execute_by_ns),
         "status": facts.get("status", "pending"),
     }
     if entry.kind == "approval_vote":

@@ -221,15 +221,20 @@ def _positive(value: Any, what: str, largest: int = 2**53 - 1) -> int:
 
 
 def _approval(raw: Any) -> ApprovalTerms:
-    _known(raw, frozenset({"min", "roles", "ttl_s"}), "approval")
+    _known(raw, frozenset({"min", "roles", "ttl_s", "execute_s"}), "approval")
     terms = ApprovalTerms(
         min=_positive(raw.get("min", 1), "approval.min", 20),
-        ttl_s=_positive(raw.get("ttl_s", 600), "approval.ttl_s", 30 * 86_400),
+        ttl_s=_lifetime(raw, "ttl_s"),
+        execute_s=_lifetime(raw, "execute_s"),
         roles=tuple(_text(role, "approval.roles") for role in _list(raw, "roles")),
     )
     if not all(_ROLE.match(role) for role in terms.roles):
         raise _Unreadable("approval.roles has a malformed role")
     return terms
+
+
+def _lifetime(raw: dict[str, Any], key: str) -> int | None:
+    return _positive(raw[key], f"approval.{key}", 30 * 86_400) if key in raw else None
 
 
 def _obligation(item: Any) -> Obligation:

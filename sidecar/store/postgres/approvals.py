@@ -17,12 +17,13 @@ from typing import Any
 
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
+from sidecar.store.postgres import chain
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
 from sidecar.store.postgres.text import kept
 from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
-from sidecar.store.standing import identity_of, why_not_spent
+from sidecar.store.standing import identity_of, went_back, why_not_spent
 
 CHANNEL = "agenttwin_approval"
 _KEY = "key:"
@@ -91,6 +92,17 @@ async def set_status(turn: Turn, approval_id: str, status: str) -> bool:
     done = await turn.connection.execute(
         "UPDATE approval SET status = $1 WHERE approval_id = $2 AND status = 'pending'",
         *(status, approval_id),
+    )
+    return _changed(done)
+
+
+async def set_approved(turn: Turn, approval_id: str, execute_by_ns: int) -> bool:
+    """Resolve a pending request as approved, to be used until then; False when it is pending no
+    more."""
+    done = await turn.connection.execute(
+        "UPDATE approval SET status = 'approved', execute_by_ns = $1, expires_at_ns = $1"
+        " WHERE approval_id = $2 AND status = 'pending'",
+        *(execute_by_ns, approval_id),
     )
     return _changed(done)
 
@@ -172,20 +184,26 @@ async def consume(
 ) -> str | None:
     """Spend an approval on call ``by``; None when it was done, else the code of why not."""
     connection = turn.connection
+    mark_ns = await chain.latest(connection)
     done = await connection.execute(
         "UPDATE approval SET status = 'consumed', consumed_by = $1"  # noqa: S608
         " WHERE approval_id = $2 AND project = $3 AND requester = $4 AND status = 'approved'"
         " AND expires_at_ns > $5 AND action_hash = $6 AND key_hash = $7 AND policy_revision = $8"
-        f" AND tool_digest = $9 AND {_STANDING.format('$5')} >= approvers_min",
-        *(by, use.approval_id, project, requester, now_ns),
-        *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest),
+        f" AND tool_digest = $9 AND $10 AND {_STANDING.format('$5')} >= approvers_min",
+        *(by, use.approval_id, project, requester, now_ns, use.action_hash, use.key_hash),
+        *(use.policy_revision, use.tool_digest, not went_back(now_ns, mark_ns)),
     )
     if _changed(done):
         return None
     found = await find(connection, project, use.approval_id)
     stands = found and await standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
-        found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
+        found[0] if found else None,
+        use,
+        requester=requester,
+        now_ns=now_ns,
+        stands=bool(stands),
+        mark_ns=mark_ns,
     )
 
 

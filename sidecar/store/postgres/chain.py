@@ -26,7 +26,7 @@ from sidecar.store.ledger import (
     head_document,
 )
 from sidecar.store.postgres.connection import Connection
-from sidecar.store.reading import APPROVAL_KINDS
+from sidecar.store.reading import APPROVAL_KINDS, LOOKED_BACK
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
@@ -132,6 +132,21 @@ async def read_checkpoints(connection: Connection, after: int, limit: int) -> li
         *(after, limit),
     )
     return [Checkpoint(**dict(row)) for row in rows]
+
+
+async def latest(connection: Connection) -> int:
+    """The latest moment that the newest entries tell; 0 for an empty chain.
+
+    What was done to keys does not count: it is put into the chain at another moment than it was
+    done.
+    """
+    found: int = await connection.fetchval(
+        "SELECT coalesce(max(at_ns), 0) FROM"
+        " (SELECT at_ns, kind FROM audit ORDER BY seq DESC LIMIT $1) newest"
+        " WHERE kind NOT LIKE '%key_%'",
+        LOOKED_BACK,
+    )
+    return found
 
 
 async def read_entries(connection: Connection, after: int, limit: int) -> list[AuditEntry]:

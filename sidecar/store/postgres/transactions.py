@@ -36,12 +36,19 @@ from sidecar.store.ledger import (
     Pace,
     resolved_body,
 )
-from sidecar.store.postgres import approvals, budgets, calls, claims, durables, stops, vault
+from sidecar.store.postgres import approvals, budgets, calls, chain, claims, durables, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.standing import Undone, requested_entry, why_not_counted
+from sidecar.store.standing import (
+    Undone,
+    consumed_entry,
+    execute_by,
+    requested_entry,
+    resolved_entry,
+    why_not_counted,
+)
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -134,12 +141,15 @@ async def vote(turn: Turn, ballot: Ballot) -> str | None:
         ballot,
         revision=None if revision is None else revision.decode(),
         recent=await _approved_of_late(turn, ballot),
+        mark_ns=await chain.latest(turn.connection),
     )
     if code is None and await approvals.is_revoked(turn.connection, ballot.voter):
         code = "approver_not_eligible"
+    if row is None:
+        return code
     if code == "approval_expired":
-        await _resolve(turn, ballot, "expired")
-    if code is not None or row is None:
+        await _resolve(turn, ballot, row[0], "expired")
+    if code is not None:
         return code
     if not await approvals.add_vote(turn, ballot):
         return "vote_repeated"
@@ -153,12 +163,12 @@ async def vote(turn: Turn, ballot: Ballot) -> str | None:
     await _append(turn, "approval_vote", ballot.project, ballot.now_ns, body)
     await approvals.tell(turn, ballot.approval_id)
     if ballot.decision == "deny":
-        await _resolve(turn, ballot, "denied")
+        await _resolve(turn, ballot, row[0], "denied")
     elif (
         await approvals.standing(turn.connection, ballot.approval_id, ballot.now_ns)
         >= row[0].approvers_min
     ):
-        await _resolve(turn, ballot, "approved")
+        await _resolve(turn, ballot, row[0], "approved")
     return None
 
 
@@ -253,7 +263,12 @@ async def _consume(turn: Turn, intent: Intent) -> None:
     )
     if code is not None:
         raise Undone(NotCommitted(code=code))
-    await approvals.tell(turn, intent.approval.approval_id)
+    call, used = intent.call, intent.approval
+    found = await approvals.find(turn.connection, call.project, used.approval_id)
+    assert found is not None, "it was there to be spent"
+    body = consumed_entry(found[0], call.call_id)
+    await _append(turn, "approval_consumed", call.project, intent.now_ns, body)
+    await approvals.tell(turn, used.approval_id)
 
 
 async def _reserve(turn: Turn, intent: Intent) -> None:
@@ -295,9 +310,15 @@ async def _restore(turn: Turn, call_id: str, project: str, at_ns: int) -> None:
         await approvals.tell(turn, restored)
 
 
-async def _resolve(turn: Turn, ballot: Ballot, status: str) -> None:
-    if await approvals.set_status(turn, ballot.approval_id, status):
-        body = {"approval_id": ballot.approval_id, "status": status}
+async def _resolve(turn: Turn, ballot: Ballot, found: Approval, status: str) -> None:
+    approved, named = status == "approved", ballot.approval_id
+    until_ns = execute_by(found, ballot.now_ns)
+    if (
+        await approvals.set_approved(turn, named, until_ns)
+        if approved
+        else await approvals.set_status(turn, named, status)
+    ):
+        body = resolved_entry(found, status, ballot.now_ns)
         await _append(turn, "approval_resolved", ballot.project, ballot.now_ns, body)
 
 

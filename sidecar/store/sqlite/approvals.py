@@ -18,7 +18,8 @@ from typing import Any
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
 from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
-from sidecar.store.standing import identity_of, why_not_spent
+from sidecar.store.sqlite import chain
+from sidecar.store.standing import identity_of, went_back, why_not_spent
 
 _KEY = "key:"
 _STANDING = (
@@ -89,6 +90,17 @@ def set_status(connection: sqlite3.Connection, approval_id: str, status: str) ->
     cursor = connection.execute(
         "UPDATE approval SET status = ? WHERE approval_id = ? AND status = 'pending'",
         (status, approval_id),
+    )
+    return cursor.rowcount > 0
+
+
+def set_approved(connection: sqlite3.Connection, approval_id: str, execute_by_ns: int) -> bool:
+    """Resolve a pending request as approved, to be used until then; False when it is pending no
+    more."""
+    cursor = connection.execute(
+        "UPDATE approval SET status = 'approved', execute_by_ns = ?1, expires_at_ns = ?1"
+        " WHERE approval_id = ?2 AND status = 'pending'",
+        (execute_by_ns, approval_id),
     )
     return cursor.rowcount > 0
 
@@ -169,14 +181,15 @@ def consume(
     now_ns: int,
 ) -> str | None:
     """Spend an approval on call ``by``; None when it was done, else the code of why not."""
+    mark_ns = chain.latest(connection)
     cursor = connection.execute(
         "UPDATE approval SET status = 'consumed', consumed_by = ?"  # noqa: S608
         " WHERE approval_id = ? AND project = ? AND requester = ? AND status = 'approved'"
         " AND expires_at_ns > ? AND action_hash = ? AND key_hash = ? AND policy_revision = ?"
-        f" AND tool_digest = ? AND {_STANDING.format('?')} >= approvers_min",
+        f" AND tool_digest = ? AND ? AND {_STANDING.format('?')} >= approvers_min",
         (
-            *(by, use.approval_id, project, requester, now_ns),
-            *(use.action_hash, use.key_hash, use.policy_revision, use.tool_digest, now_ns),
+            *(by, use.approval_id, project, requester, now_ns, use.action_hash, use.key_hash),
+            *(use.policy_revision, use.tool_digest, not went_back(now_ns, mark_ns), now_ns),
         ),
     )
     if cursor.rowcount > 0:
@@ -184,7 +197,12 @@ def consume(
     found = find(connection, project, use.approval_id)
     stands = found and standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
-        found[0] if found else None, use, requester=requester, now_ns=now_ns, stands=bool(stands)
+        found[0] if found else None,
+        use,
+        requester=requester,
+        now_ns=now_ns,
+        stands=bool(stands),
+        mark_ns=mark_ns,
     )
 
 

@@ -22,7 +22,7 @@ from sidecar.store.ledger import (
     entry_hash,
     head_document,
 )
-from sidecar.store.reading import APPROVAL_KINDS
+from sidecar.store.reading import APPROVAL_KINDS, LOOKED_BACK
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
@@ -126,6 +126,19 @@ def last(connection: sqlite3.Connection) -> tuple[int, str]:
     """Place and hash of the last entry; 0 and the genesis hash for an empty chain."""
     row = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     return (int(row[0]), str(row[1])) if row else (0, GENESIS)
+
+
+def latest(connection: sqlite3.Connection) -> int:
+    """The latest moment that the newest entries tell; 0 for an empty chain.
+
+    What was done to keys does not count: it is put into the chain at another moment than it was
+    done.
+    """
+    (found,) = connection.execute(
+        "SELECT coalesce(max(at_ns), 0) FROM (SELECT at_ns FROM audit ORDER BY seq DESC LIMIT ?)",
+        (LOOKED_BACK,),
+    ).fetchone()
+    return int(found)
 
 
 def read_entries(connection: sqlite3.Connection, after: int, limit: int) -> list[AuditEntry]:

@@ -8,7 +8,7 @@ from importlib import resources
 
 LEDGER = (
     *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
-    *("webhooks", "durable", "audit", "owners"),
+    *("webhooks", "durable", "audit", "owners", "deadlines"),
 )
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")

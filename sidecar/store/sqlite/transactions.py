@@ -40,8 +40,15 @@ from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
-from sidecar.store.sqlite.chain import Chain
-from sidecar.store.standing import Undone, requested_entry, why_not_counted
+from sidecar.store.sqlite.chain import Chain, latest
+from sidecar.store.standing import (
+    Undone,
+    consumed_entry,
+    execute_by,
+    requested_entry,
+    resolved_entry,
+    why_not_counted,
+)
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -148,12 +155,15 @@ class Transactions:
             ballot,
             revision=None if revision is None else revision.decode(),
             recent=approvals.approved_since(connection, ballot, since_ns) if ballot.pace else 0,
+            mark_ns=latest(connection),
         )
         if code is None and approvals.is_revoked(connection, ballot.voter):
             code = "approver_not_eligible"
+        if row is None:
+            return code
         if code == "approval_expired":
-            self._resolve(connection, ballot, "expired")
-        if code is not None or row is None:
+            self._resolve(connection, ballot, row[0], "expired")
+        if code is not None:
             return code
         if not approvals.add_vote(connection, ballot):
             return "vote_repeated"
@@ -166,12 +176,12 @@ class Transactions:
         }
         self._append(connection, "approval_vote", ballot.project, ballot.now_ns, body)
         if ballot.decision == "deny":
-            self._resolve(connection, ballot, "denied")
+            self._resolve(connection, ballot, row[0], "denied")
         elif (
             approvals.standing(connection, ballot.approval_id, ballot.now_ns)
             >= row[0].approvers_min
         ):
-            self._resolve(connection, ballot, "approved")
+            self._resolve(connection, ballot, row[0], "approved")
         return None
 
     def expire(self, connection: sqlite3.Connection, now_ns: int) -> list[str]:
@@ -246,6 +256,11 @@ class Transactions:
         )
         if code is not None:
             raise Undone(NotCommitted(code=code))
+        call, used = intent.call, intent.approval
+        found = approvals.find(connection, call.project, used.approval_id)
+        assert found is not None, "it was there to be spent"
+        body = consumed_entry(found[0], call.call_id)
+        self._append(connection, "approval_consumed", call.project, intent.now_ns, body)
 
     def _reserve(self, connection: sqlite3.Connection, intent: Intent) -> None:
         call = intent.call
@@ -291,9 +306,17 @@ class Transactions:
         if ended.restore_approval:
             self._restore(connection, ended.call_id, outcome.call.project, outcome.now_ns)
 
-    def _resolve(self, connection: sqlite3.Connection, ballot: Ballot, status: str) -> None:
-        if approvals.set_status(connection, ballot.approval_id, status):
-            body = {"approval_id": ballot.approval_id, "status": status}
+    def _resolve(
+        self, connection: sqlite3.Connection, ballot: Ballot, found: Approval, status: str
+    ) -> None:
+        approved, named = status == "approved", ballot.approval_id
+        until_ns = execute_by(found, ballot.now_ns)
+        if (
+            approvals.set_approved(connection, named, until_ns)
+            if approved
+            else approvals.set_status(connection, named, status)
+        ):
+            body = resolved_entry(found, status, ballot.now_ns)
             self._append(connection, "approval_resolved", ballot.project, ballot.now_ns, body)
 
     def _append_receipt(

@@ -56,7 +56,7 @@ def approval(status):
     return Approval(
         approval_id="ap", project="p", requester="a", tool="t", action_hash="h", key_hash="k",
         policy_revision="r", tool_digest="d", status=status, summary="s", requested_at_ns=0,
-        expires_at_ns=9,
+        expires_at_ns=9, decide_by_ns=9, execute_by_ns=18,
     )  # fmt: skip
 
 

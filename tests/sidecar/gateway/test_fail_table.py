@@ -210,6 +210,10 @@ def test_a_clock_that_was_set_makes_no_token_fresh(tmp_path):
                 each.gateway._steady = wrong
                 refused = await each.refund("17", key="a", amount=500, Approval_Token=token)
                 assert (refused.status, refused.json["code"]) == (503, "clock_skewed")
+                held = await each.refund("17", key="a", amount=500, Prefer="wait=1")
+                assert (held.status, held.json["code"]) == (503, "clock_skewed"), "without it too"
+                unasked = await each.refund("18", key="b", amount=500)
+                assert (unasked.status, unasked.json["code"]) == (503, "clock_skewed")
                 assert (await each.ask("GET", "/payments/orders/17")).status == 200
             assert each.shop.effects() == 0
             each.gateway._steady = structs.replace(right, wall_ns=right.wall_ns + 29 * 10**9)

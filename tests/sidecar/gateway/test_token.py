@@ -25,6 +25,7 @@ APPROVED = Approval(
     approval_id="ap", project="p", requester="agent", requester_name="Ann", tool="refund",
     action_hash="sha256:a", key_hash="hmac:k", policy_revision="r", tool_digest="d",
     status="approved", summary="s", requested_at_ns=NOW, expires_at_ns=NOW + 600 * SECOND,
+    decide_by_ns=NOW + 600 * SECOND, execute_by_ns=NOW + 1200 * SECOND,
     shown_digest="sha256:s",
     votes=(Vote(voter="v", decision="approve", reason="ok", voted_at_ns=1, shown_digest="x"),),
 )  # fmt: skip
@@ -245,6 +246,28 @@ def test_the_stricter_of_policy_and_configuration_holds():
     assert asked.roles == ("finance",)
     plain = request(Decision(decision_id="d", effect="require_approval"), Approvals(approvers=3))
     assert (plain.approvers_min, plain.expires_at_ns - NOW) == (3, 600 * SECOND)
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.parametrize(
+    ("terms", "decide", "execute"),
+    [
+        ({}, 3600, 300),
+        ({"ttl_s": 60}, 60, 300),
+        ({"execute_s": 30}, 3600, 30),
+        ({"ttl_s": 60, "execute_s": 30}, 60, 30),
+        ({"ttl_s": 7200, "execute_s": 7200}, 3600, 300),
+    ],
+)
+def test_policy_shortens_both_times_and_lengthens_neither(terms, decide, execute):
+    rules = Approvals(expires="1h", execute_within="5m")
+    decision = Decision(decision_id="d", effect="require_approval", approval=ApprovalTerms(**terms))
+    asked = request(decision, rules)
+    assert asked.expires_at_ns == asked.decide_by_ns == NOW + decide * SECOND
+    assert asked.execute_by_ns == asked.decide_by_ns + execute * SECOND
+    told = approvals.for_agent(asked)
+    assert (told["expires_at"], told["decide_by"]) == (approvals.instant(asked.decide_by_ns),) * 2
+    assert told["execute_by"] == approvals.instant(asked.execute_by_ns)
 
 
 def test_the_summary_is_the_actions_own_values_and_hides_nothing():

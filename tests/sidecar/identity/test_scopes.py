@@ -58,8 +58,8 @@ def asked(**changes):
         "approval_id": "x", "project": "p", "requester": "key:agent", "requester_name": "bot",
         "tool": "refund", "action_hash": "h", "key_hash": "k", "policy_revision": "r",
         "tool_digest": "d", "status": "pending", "summary": "", "shown_digest": "s", "roles": (),
-        "requested_at_ns": 1, "expires_at_ns": 2, "approvers_min": 1, "decision_id": "i",
-        "trace_id": None,
+        "requested_at_ns": 1, "expires_at_ns": 2, "decide_by_ns": 2, "execute_by_ns": 3,
+        "approvers_min": 1, "decision_id": "i", "trace_id": None,
     }  # fmt: skip
     return Approval(**(given | changes))
 
