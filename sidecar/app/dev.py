@@ -1,8 +1,9 @@
 """The keys of ``--dev``."""
 
 import itertools
+from collections.abc import Iterable, Iterator
 
-from processors.model.principal import KeyKind
+from processors.model.principal import KeyKind, StoredKey
 from sidecar import clock
 from sidecar.app.minting import revoke_key
 from sidecar.config import Config, is_loopback
@@ -11,6 +12,8 @@ from sidecar.identity.keys import mint_dev
 from sidecar.store.backend import (
     KeyBook,
 )
+
+_KINDS: tuple[KeyKind, ...] = ("agent", "approver")
 
 
 def check_dev(config: Config) -> None:
@@ -25,8 +28,7 @@ def check_dev(config: Config) -> None:
 
 def make_dev_keys(keys: KeyBook, project: str, master: bytes) -> dict[str, str]:
     """An agent key and an approver key, the same at every start of one store under --dev."""
-    kinds: tuple[KeyKind, ...] = ("agent", "approver")
-    return {kind: _dev_key(keys, kind, project, master) for kind in kinds}
+    return {kind: _dev_key(keys, kind, project, master) for kind in _KINDS}
 
 
 def _dev_key(keys: KeyBook, kind: KeyKind, project: str, master: bytes) -> str:
@@ -40,12 +42,33 @@ def _dev_key(keys: KeyBook, kind: KeyKind, project: str, master: bytes) -> str:
     raise AssertionError("unreachable: the turns never end")
 
 
-def retire_keys_of_dev(keys: KeyBook, project: str, master: bytes) -> None:
-    """Without --dev its keys open nothing."""
-    kinds: tuple[KeyKind, ...] = ("agent", "approver")
-    for kind in kinds:
+class NotOfDev:
+    """Stored keys without those of ``--dev``: nothing is opened by them where it is not given.
+
+    They open nothing from the first connection on, and are revoked (``retire``) only once the start
+    has not failed: one that fails leaves the store to ``--dev`` as it was.
+    """
+
+    def __init__(self, keys: KeyBook, projects: Iterable[str], master: bytes) -> None:
+        self._keys = keys
+        self._made = frozenset(
+            key_id for project in projects for key_id in _made(keys, project, master)
+        )
+
+    def find_key(self, key_id: str) -> StoredKey | None:
+        """The key of that id, revoked or not."""
+        return None if key_id in self._made else self._keys.find_key(key_id)
+
+    def retire(self) -> None:
+        """Revoke them."""
+        for key_id in self._made:
+            revoke_key(self._keys, key_id)
+
+
+def _made(keys: KeyBook, project: str, master: bytes) -> Iterator[str]:
+    for kind in _KINDS:
         for turn in itertools.count():
             _, row = mint_dev(kind, project, master=master, turn=turn, now_ns=clock.now_ns())
             if keys.find_key(row.key_id) is None:
                 break
-            revoke_key(keys, row.key_id)
+            yield row.key_id

@@ -16,7 +16,7 @@ from sidecar import clock
 from sidecar.app.approving import approval_rules, open_notices
 from sidecar.app.deciding import open_decisions
 from sidecar.app.desk import open_desk, open_house
-from sidecar.app.dev import check_dev, make_dev_keys, retire_keys_of_dev
+from sidecar.app.dev import NotOfDev, check_dev, make_dev_keys
 from sidecar.app.exporting import open_own_traces, prepare_export, start_export
 from sidecar.app.holding import hold_folder
 from sidecar.app.listening import open_certificate
@@ -40,6 +40,7 @@ from sidecar.gateway.checkpoint.driver import Checkpoints
 from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.rpc.mcp import McpWire
+from sidecar.gateway.upstream import Upstreams
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.login.http import CodeLogin
 from sidecar.listen.address import split_address
@@ -51,6 +52,7 @@ from sidecar.receive.http import HttpReceiver
 from sidecar.receive.memory import keep_buffers
 from sidecar.receive.worker import Admission
 from sidecar.store.journal import journal_cursor
+from sidecar.store.ports import GatewayLedger
 from sidecar.store.sqlite.journal import SqliteJournal
 from sidecar.store.sqlite.upkeep import settle_all
 from sidecar.telemetry import cannot_listen
@@ -65,6 +67,20 @@ class Serving(Struct, frozen=True, kw_only=True):
     keys: dict[str, str]
     data_folder: str
     pids: dict[str, int | None]
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
+
+
+class Between(Struct, frozen=True, kw_only=True):
+    """What stands between the gateway and two of its ports: nothing, but in a crash proof."""
+
+    ledger: Callable[[GatewayLedger], GatewayLedger] = _as_it_is
+    upstreams: Callable[[Upstreams], Upstreams] = _as_it_is
+
+
+_NOTHING = Between()
 
 
 def run_server(loaded: Loaded, *, dev: bool, ready: Callable[[Serving], None]) -> None:
@@ -90,7 +106,9 @@ async def _serve(loaded: Loaded, dev: bool, ready: Callable[[Serving], None]) ->
 
 
 @asynccontextmanager
-async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving]:
+async def sidecar(
+    loaded: Loaded, *, dev: bool = False, between: Between = _NOTHING
+) -> AsyncIterator[Serving]:
     """The whole sidecar, started; everything is stopped and closed at the end, in reverse."""
     config, folder = loaded.config, Path(loaded.store_folder)
     async with AsyncExitStack() as stack:
@@ -101,18 +119,14 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         keys = stack.enter_context(closing(stores.keys()))
         ring = keyring(keys, master)
         check_keyring(ring, [project.name for project in config.projects], loaded)
-        dev_keys: dict[str, str] = {}
-        for project in config.projects:
-            if not dev:
-                retire_keys_of_dev(keys, project.name, master)
-            elif not dev_keys:
-                dev_keys = make_dev_keys(keys, project.name, master)
+        dev_keys = make_dev_keys(keys, config.projects[0].name, master) if dev else {}
+        ended = NotOfDev(keys, () if dev else [each.name for each in config.projects], master)
         keys.drop_retired_redaction_keys(clock.now_ns())
         own_ports: set[int] = set()
         tokens = open_tokens(loaded, stack, own_ports)
         if tokens is not None:
             await start(stack, tokens)
-        who = open_identity(loaded, keys, tokens)
+        who = open_identity(loaded, ended, tokens)
         journal = SqliteJournal(
             folder / JOURNAL,
             sealers=ring,
@@ -135,10 +149,10 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
         checkpoints = Checkpoints(ledger, config.audit, folder=loaded.path(""))
         gateway = Gateway(
             Ports(
-                ledger=ledger,
+                ledger=between.ledger(ledger),
                 registry=registry,
                 policy=policy,
-                upstreams=ways.upstreams,
+                upstreams=between.upstreams(ways.upstreams),
                 unanchored=lambda: checkpoints.behind,
                 decided=decisions.tell if decisions else lambda _: None,
             ),
@@ -199,6 +213,7 @@ async def sidecar(loaded: Loaded, *, dev: bool = False) -> AsyncIterator[Serving
             pids["export"] = await start_export(
                 stack, loaded, stores, name, master, egress, own_ports
             )
+        ended.retire()
         yield Serving(
             addresses=addresses,
             keys=dev_keys,

@@ -6,6 +6,8 @@
 2. A life serves the end of one case and the death of the next: so every start but the first is a
    recovery.
 3. What an effect is, the upstream's own database says, once the upstream has read all it was sent.
+4. A play whose kill was not made (the machine was busy and the gateway refused the call) proves
+   nothing: the case is played again under another key, ``_PLAYS_MAX`` times at most.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from pathlib import Path
 from random import Random
 
 import aiohttp
+from msgspec import structs
 
 from sidecar import clock
 from sidecar.app.loading import load_config
@@ -39,7 +42,10 @@ from sidecar.store.backend import LedgerReader
 from sidecar.store.ledger import AuditEntry, CallQuery
 from sidecar.store.location import is_postgres
 
-_ANSWER_SECONDS, _POLL_SECONDS = 45.0, 0.05
+_ANSWER_SECONDS, _POLL_SECONDS = 120.0, 0.05
+_PLAYS_MAX = 4
+_GRACE_SECONDS = 1.0
+"""For a kill on its way when the answer is there."""
 _RETRIED = frozenset({"in_flight", "fail_closed", "policy_error", "upstream_unreachable"})
 _PAGE = 1000
 _UPSTREAM_KILLS = frozenset({"mid_send", "after_send"})
@@ -49,10 +55,17 @@ Told = Callable[[Found], None]
 
 
 async def prove(
-    *, iterations: int, seed: int, store: str = "", spoil: Spoil | None = None, told: Told
+    *,
+    iterations: int,
+    seed: int,
+    store: str = "",
+    whole: int = 0,
+    spoil: Spoil | None = None,
+    told: Told,
 ) -> Proof:
-    """Kill ``iterations`` times and say what was found. Raises SidecarError.
+    """Kill ``iterations`` times, ``whole`` of them a whole sidecar, and say what was found.
 
+    Raises SidecarError.
     ``store`` names a Postgres database whose ledger is empty; without, ledgers are SQLite files in
     a temporary folder.
     """
@@ -62,7 +75,8 @@ async def prove(
             where=f"--store {store}",
             do="Leave it out, or name a Postgres database of its own for the proof.",
         )
-    planned = cases(iterations, Random(seed))  # noqa: S311 - repeatable, not secret
+    dice = Random(seed)  # noqa: S311 - repeatable, not secret
+    planned = cases(iterations, dice, whole=whole)
     seal_key = clock.random_bytes(32).hex()
     with tempfile.TemporaryDirectory(prefix="crash-proof-") as folder:
         context = multiprocessing.get_context("forkserver")
@@ -141,9 +155,13 @@ class _Lane:
         """Every case of this upstream, one after the other."""
         ran = []
         for case in planned:
-            if case.upstream == self._upstream:
-                ran.append(await self._case(case))
+            if case.upstream != self._upstream:
+                continue
+            for turn in range(_PLAYS_MAX):
+                ran.append(await self._play(structs.replace(case, turn=turn)))
                 told(ran[-1])
+                if ran[-1].killed:
+                    break
         await self.stop()
         return ran
 
@@ -161,13 +179,14 @@ class _Lane:
             fault=f"the audit chain breaks at {fault.index}: {fault.what}" if fault else None,
         )
 
-    async def _case(self, case: Case) -> Found:
-        if not self._lives.begun:
-            await self._lives.start()
+    async def _play(self, case: Case) -> Found:
+        if not self._lives.begun or self._lives.whole != case.whole:
+            await self._lives.start(whole=case.whole)
         killed = await self._kill(case)
         await self._shop.quiet()
+        orphans = await self._lives.orphans() if killed else 0
         left = self._state(case)
-        await self._lives.start()
+        await self._lives.start(whole=case.whole)
         answer = await self._settled(case)
         return Found(
             case=case,
@@ -177,10 +196,11 @@ class _Lane:
             effects=self._shop.effects(case.order),
             answered=answer.status if answer else 0,
             attempts=self._attempts(case),
+            orphans=orphans,
         )
 
     async def _kill(self, case: Case) -> bool:
-        """Make the call, and see the process die at its step."""
+        """Make the call, and see the process die at its step; whether it did."""
         pid = self._lives.pid
 
         def kill() -> None:
@@ -194,8 +214,17 @@ class _Lane:
         if case.step == "anywhere":
             await asyncio.sleep(case.after_seconds)
             kill()
-        killed = await self._lives.killed()
+        dying = asyncio.ensure_future(self._lives.killed())
+        await asyncio.wait({asking, dying}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done() and asking.result() is not None:
+            await asyncio.wait({dying}, timeout=_GRACE_SECONDS)
+            killed = dying.done() and dying.result()
+            dying.cancel()
+            await asyncio.wait({dying})
+        else:
+            killed = await dying
         arm(self._folder, None)
+        self._shop.disarm()
         await asking
         return killed
 
@@ -204,7 +233,7 @@ class _Lane:
         ends = clock.monotonic_ns() + int(_ANSWER_SECONDS * 1e9)
         while True:
             answer = await ask(self._session, self._lives.port, self._credential, case)
-            later = answer is not None and (answer.code in _RETRIED or answer.retry is not None)
+            later = answer is None or answer.code in _RETRIED or answer.retry is not None
             if not later or clock.monotonic_ns() > ends:
                 return answer
             await asyncio.sleep(_POLL_SECONDS * 4)

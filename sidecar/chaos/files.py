@@ -1,6 +1,9 @@
-"""The folder of one gateway under proof: its configuration, seal key, and what it is armed with."""
+"""The folder of one gateway under proof: its configuration, seal key, and what it is armed with;
+and its processes as files.
+"""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,6 +12,7 @@ from sidecar.chaos.plan import Step, Upstream
 
 CONFIG = "sidecar.yaml"
 _ARMED = "armed"
+_ANY_PORT = "127.0.0.1:0"
 _TOOLS = (
     ("read_order", "read", "GET", "/orders/{order_id}"),
     ("issue_refund", "irreversible", "POST", "/orders/{order_id}/refunds"),
@@ -35,7 +39,7 @@ class Ground(Struct, frozen=True, kw_only=True):
     store: str = ""
     host: str = "127.0.0.1"
     allowed: tuple[str, ...] = ("127.0.0.0/8",)
-    timeout: str = "5s"
+    timeout: str = "30s"
     deadline: str = "5s"
     bundle: str = ""
 
@@ -67,11 +71,15 @@ def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
         "policy": {"deadline": ground.deadline, "bundle": ground.bundle},
         # Where the proof is made may be a file system in memory: what that means is not at issue.
         "gateway": {
-            "listen": "127.0.0.1:0",
+            "listen": _ANY_PORT,
             "upstreams": [shop],
             "tools": tools,
             "accept_ephemeral_ledger": True,
         },
+        # Of a whole sidecar: each life has ports of its own.
+        "receive": {"grpc": _ANY_PORT, "http": _ANY_PORT},
+        "control": {"listen": _ANY_PORT, "grpc": _ANY_PORT},
+        "metrics": {"listen": _ANY_PORT},
     }
     if store:
         (folder / "data").mkdir(exist_ok=True)  # what is local to this gateway
@@ -95,3 +103,31 @@ def armed(folder: Path) -> str:
         return (folder / _ARMED).read_text()
     except FileNotFoundError:
         return ""
+
+
+def running_children_of(pid: int) -> list[int]:
+    """The processes a process has started and that run programs of their own. Linux; else none.
+
+    One that has forked and not yet executed is left out: its parent waits for it, and would for
+    ever if it were stopped there.
+    """
+    found: list[int] = []
+    own = _command(pid)
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except OSError:
+            continue  # that thread has just ended
+    return [child for child in found if _command(child) not in (own, b"")]
+
+
+def still_running(pids: Iterable[int]) -> int:
+    """How many of these processes run; one that ended and that nobody has waited for does not."""
+    return sum(bool(_command(pid)) for pid in pids)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

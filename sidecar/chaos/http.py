@@ -81,6 +81,10 @@ class ChaosShop:
         """Kill at this step of the call about this order, once."""
         self._armed, self._kill = (order, step), kill
 
+    def disarm(self) -> None:
+        """Kill nobody any more."""
+        self._armed = None
+
     def effects(self, order: str) -> int:
         """How many effects there were for an order."""
         with closing(

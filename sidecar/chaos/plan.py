@@ -6,14 +6,15 @@ and what the ledger may say afterwards.
    only the order and the moments of the step ``anywhere``.
 2. What is documented here is what ``docs/specs/gateway.md`` says of a killed call; nothing else
    passes.
-3. One case, one key, one order: whatever the upstream counts for it beyond one is a duplicate.
+3. One play of a case, one key, one order: whatever the upstream counts for it beyond one is a
+   duplicate.
 """
 
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from itertools import cycle, islice, product
 from typing import Any, Literal, Protocol, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from processors.model.names import SideEffectClass
 from sidecar.store.ledger import ClaimState
@@ -67,24 +68,28 @@ ENDS: Mapping[Upstream, frozenset[State]] = {
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One kill. ``after_seconds`` is the moment of the step ``anywhere``."""
+    """One kill. ``after_seconds`` is the moment of the step ``anywhere``; ``whole``: what is killed
+    is all that ``sidecar serve`` is; ``turn`` counts plays of a case whose kill was not made.
+    """
 
     number: int
     upstream: Upstream
     step: Step
     class_: SideEffectClass
     after_seconds: float = 0.0
+    whole: bool = False
+    turn: int = 0
 
     @property
     def order(self) -> str:
         """The order the call is about, and its key."""
-        return f"{self.upstream}-{self.number}"
+        return f"{self.upstream}-{self.number}-{self.turn}"
 
     @property
     def trace_id(self) -> str:
         """The trace its calls are found by."""
         place = 1 + list(UPSTREAMS).index(self.upstream)
-        return f"{place:08x}{self.number:024x}"
+        return f"{place:08x}{self.turn:08x}{self.number:016x}"
 
 
 class Dice(Protocol):
@@ -98,12 +103,16 @@ class Dice(Protocol):
         """A number between the two."""
         ...
 
+    def sample(self, population: Sequence[Any], k: int, /) -> list[Any]:
+        """So many of them, each once."""
+        ...
 
-def cases(iterations: int, dice: Dice) -> tuple[Case, ...]:
-    """The kills of a proof, in order."""
+
+def cases(iterations: int, dice: Dice, *, whole: int = 0) -> tuple[Case, ...]:
+    """The kills of a proof, in order; ``whole`` of them are of whole sidecars."""
     cells = [cell for cell in product(UPSTREAMS, STEPS, CLASSES) if _is_cell(*cell)]
     dice.shuffle(cells)
-    return tuple(
+    planned = tuple(
         Case(
             number=number,
             upstream=upstream,
@@ -113,6 +122,8 @@ def cases(iterations: int, dice: Dice) -> tuple[Case, ...]:
         )
         for number, (upstream, step, class_) in enumerate(islice(cycle(cells), iterations), 1)
     )
+    chosen = set(dice.sample(range(1, iterations + 1), min(whole, iterations)))
+    return tuple(structs.replace(each, whole=each.number in chosen) for each in planned)
 
 
 def may_leave(case: Case, state: State) -> bool:

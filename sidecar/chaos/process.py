@@ -2,7 +2,8 @@
 
 **Rules**
 1. Listener, policy worker, ledger, egress and keys are those of ``sidecar serve``, opened by
-   ``app`` from a configuration file. Only two ports are wrapped, to die before or after their work.
+   ``app`` from a configuration file; a whole life is that sidecar itself, pipeline, receivers and
+   control with it. Only two ports are wrapped, to die before or after their work.
 2. Death is SIGKILL: nothing is flushed, closed or told.
 3. ``spoil`` is for tests of the proof itself: a ledger with a fault that the proof must find.
 """
@@ -21,6 +22,7 @@ from sidecar.app.opening import open_backend
 from sidecar.app.people import open_identity
 from sidecar.app.policy import policy_port
 from sidecar.app.sealing import keyring, master_key
+from sidecar.app.serving import Between, sidecar
 from sidecar.app.tools import open_registry
 from sidecar.chaos.files import CONFIG, armed
 from sidecar.egress.client import Egress
@@ -29,6 +31,7 @@ from sidecar.gateway.desk import Ports, Settings
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.upstream import UpstreamReply, UpstreamRequest, Upstreams
+from sidecar.listen.address import split_address
 from sidecar.store.ledger import CallOutcome, Fence, Intent, IntentResult
 from sidecar.store.ports import GatewayLedger
 from sidecar.store.stop import BOTH, StopKind
@@ -38,18 +41,45 @@ Spoil = Callable[[GatewayLedger], GatewayLedger]
 Point = Callable[[str], None]
 
 
-def live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
+def live(folder: Path, ready: Connection, spoil: Spoil | None, whole: bool = False) -> None:
     """Serve until killed, or until SIGTERM; the port is sent through ``ready``."""
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 2)
     os.close(log)
     configure_logging()
-    asyncio.run(_live(folder, ready, spoil))
+    asyncio.run((_whole if whole else _live)(folder, ready, _between(folder, spoil)))
 
 
-async def _live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
+def _between(folder: Path, spoil: Spoil | None) -> Between:
+    def point(name: str) -> None:
+        if armed(folder) == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return Between(
+        ledger=lambda ledger: cast(
+            GatewayLedger, _Ledger(spoil(ledger) if spoil else ledger, point)
+        ),
+        upstreams=lambda upstreams: _Upstreams(upstreams, point),
+    )
+
+
+async def _whole(folder: Path, ready: Connection, between: Between) -> None:
+    stop = _stopped()
+    loaded = load_config(str(folder / CONFIG), None, thorough=True)
+    async with sidecar(loaded, between=between) as serving:
+        ready.send(split_address(serving.addresses["gateway.listen"])[1])
+        ready.close()
+        await stop.wait()
+
+
+def _stopped() -> asyncio.Event:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    return stop
+
+
+async def _live(folder: Path, ready: Connection, between: Between) -> None:
+    stop = _stopped()
     loaded = load_config(str(folder / CONFIG), None, thorough=True)
     config = loaded.config
     async with AsyncExitStack() as stack:
@@ -63,16 +93,11 @@ async def _live(folder: Path, ready: Connection, spoil: Spoil | None) -> None:
         policy = policy_port(config.policy, loaded)
         stack.push_async_callback(policy.stop)
         await policy.start()
-
-        def point(name: str) -> None:
-            if armed(folder) == name:
-                os.kill(os.getpid(), signal.SIGKILL)
-
         ports = Ports(
-            ledger=cast(GatewayLedger, _Ledger(spoil(ledger) if spoil else ledger, point)),
+            ledger=between.ledger(ledger),
             registry=registry,
             policy=policy,
-            upstreams=_Upstreams(HttpUpstreams(registry, egress), point),
+            upstreams=between.upstreams(HttpUpstreams(registry, egress)),
         )
         settings = Settings(accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger)
         gateway = Gateway(ports, settings)

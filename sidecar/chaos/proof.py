@@ -1,10 +1,11 @@
 """What a crash proof found, and whether it holds.
 
 **Rules**
-1. It holds only when nothing was counted against it and every kill was made: a kill that did not
-   happen proves nothing, and is a fault.
+1. It holds only when nothing was counted against it and every case's kill was made. A play whose
+   kill was not made proves nothing and is counted apart; a case with no other play is a fault.
 2. A receipt is lost when an attempt was authorised and no outcome of it was ever recorded, or when
    the upstream counted an effect that no attempt was authorised for.
+3. Duplicates and lost receipts are looked for in every play, killed or not.
 """
 
 from collections import Counter
@@ -28,6 +29,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Found(Struct, frozen=True, kw_only=True):
     """One case as it went. ``left`` is the claim after the kill, ``state`` the one in the end;
     ``answered`` the status of the last answer. ``killed`` false: the process was not killed by us.
+    ``orphans``: processes of the killed one that did not end with it.
     """
 
     case: Case
@@ -37,6 +39,7 @@ class Found(Struct, frozen=True, kw_only=True):
     effects: int
     answered: int
     attempts: tuple[Attempt, ...]
+    orphans: int = 0
 
 
 class Store(Struct, frozen=True, kw_only=True):
@@ -59,10 +62,13 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Proof(Struct, frozen=True, kw_only=True):
-    """The whole of it, for people and for machines."""
+    """The whole of it, for people and for machines. ``whole`` of the ``kills`` were of whole
+    sidecars; ``not_made`` kills were not made and their cases played again."""
 
     holds: bool
     kills: int
+    whole: int
+    not_made: int
     seed: int
     recovered: int
     recovery_rate: float
@@ -79,7 +85,14 @@ class Proof(Struct, frozen=True, kw_only=True):
 def conclude(found: Iterable[Found], stores: Iterable[Store], *, seed: int) -> Proof:
     """The proof of all cases."""
     each, chains = tuple(found), tuple(stores)
+    made = [one for one in each if one.killed]
+    killed = {one.case.number for one in made}
     faults = [fault for one in each for fault in faults_of(one)]
+    faults += [
+        f"{_where(one.case)}: the process was not killed at this step, however often it was tried"
+        for one in {one.case.number: one for one in each}.values()
+        if one.case.number not in killed
+    ]
     faults += [f"{chain.where}: {chain.fault}" for chain in chains if chain.fault]
     rows = tuple(
         _row(f"{name} ({what})", [one for one in each if one.case.upstream == name])
@@ -89,36 +102,41 @@ def conclude(found: Iterable[Found], stores: Iterable[Store], *, seed: int) -> P
     undocumented = sum(row.undocumented for row in rows)
     return Proof(
         holds=bool(each) and not faults,
-        kills=sum(one.killed for one in each),
+        kills=len(made),
+        whole=sum(one.case.whole for one in made),
+        not_made=len(each) - len(made),
         seed=seed,
         recovered=recovered,
-        recovery_rate=_rate(recovered, len(each)),
+        recovery_rate=_rate(recovered, len(made)),
         duplicate_effects=sum(row.duplicate_effects for row in rows),
         lost_receipts=sum(row.lost_receipts for row in rows),
-        documented_rate=_rate(len(each) - undocumented, len(each)),
+        documented_rate=_rate(len(made) - undocumented, len(made)),
         upstreams=rows,
-        states=_count(one.state for one in each if one.case.class_ != "read"),
-        steps=_count(one.case.step for one in each),
+        states=_count(one.state for one in made if one.case.class_ != "read"),
+        steps=_count(one.case.step for one in made),
         stores=chains,
         faults=tuple(faults),
     )
 
 
 def faults_of(found: Found) -> list[str]:
-    """What one case says against the proof."""
+    """What one play says against the proof."""
     said = []
-    if not found.killed:
-        said.append("the process was not killed at this step")
     if duplicates(found):
         said.append(f"{found.effects} effects of one call")
     said += [f"call {call_id} has no receipt of its outcome" for call_id in lost(found)]
-    if not documented(found):
+    if found.orphans:
+        said.append(f"{found.orphans} processes of the killed one did not end")
+    if found.killed and not documented(found):
         said.append(
             f"left {found.left or 'no claim'}, ended {found.state or 'no claim'} with "
             f"{found.effects} effects and the answer {found.answered}"
         )
-    case = found.case
-    return [f"{case.upstream} {case.class_} {case.step} #{case.number}: {each}" for each in said]
+    return [f"{_where(found.case)}: {each}" for each in said]
+
+
+def _where(case: Case) -> str:
+    return f"{case.upstream} {case.class_} {case.step} #{case.number}"
 
 
 def duplicates(found: Found) -> int:
@@ -178,6 +196,7 @@ def lines(proof: Proof) -> str:
             *rows,
             f"claims in the end: {states or 'none'}",
             f"audit chains: {chains or 'none'}",
+            f"of whole sidecars: {proof.whole} kills; not made and tried again: {proof.not_made}",
             *(f"fault: {each}" for each in proof.faults[:_SHOWN_MAX]),
             *([f"and {more} faults more"] if more > 0 else []),
             f"{'holds' if proof.holds else 'DOES NOT HOLD'}: {proof.kills} kills, "
@@ -188,13 +207,14 @@ def lines(proof: Proof) -> str:
 
 
 def _row(name: str, found: list[Found]) -> Row:
+    made = [each for each in found if each.killed]
     return Row(
         upstream=name,
-        kills=len(found),
-        recovered=sum(map(recovered, found)),
+        kills=len(made),
+        recovered=sum(map(recovered, made)),
         duplicate_effects=sum(map(duplicates, found)),
         lost_receipts=sum(len(lost(each)) for each in found),
-        undocumented=sum(not documented(each) for each in found),
+        undocumented=sum(not documented(each) for each in made),
     )
 
 

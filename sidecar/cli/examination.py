@@ -21,7 +21,7 @@ from processors.value import duration_ns
 from sidecar import clock
 from sidecar.app import known, listening, opening, people, policy, sealing
 from sidecar.cli.found import Check, good, wrong
-from sidecar.cli.reaching import reached, secrets
+from sidecar.cli.reaching import DECLARED, reached, secrets
 from sidecar.config import Config, Loaded
 from sidecar.errors import SidecarError
 from sidecar.listen.address import split_address
@@ -41,7 +41,11 @@ async def examine(loaded: Loaded) -> AsyncIterator[Check]:
     for check in _certificates(loaded):
         yield check
     yield await _policy(loaded)
-    for check in (*_declared(loaded), *secrets(loaded)):
+    read = list(secrets(loaded))
+    if not any(each.state == "wrong" and each.name.startswith(DECLARED) for each in read):
+        for check in _declared(loaded):
+            yield check
+    for check in read:
         yield check
     async for check in reached(loaded):
         yield check

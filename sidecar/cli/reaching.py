@@ -20,6 +20,8 @@ from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused
 from sidecar.gateway.config import Upstream
 from sidecar.listen.address import split_address
 
+DECLARED = "identity.keys."
+"""How the checks of declared keys' files begin."""
 _DIAL_SECONDS = 3.0
 _LATER = "until then calls to it answer 502."
 _UNSEEN = "until then what it is asked stays unknown."
@@ -84,7 +86,7 @@ def secret_files(loaded: Loaded) -> Iterator[tuple[str, str]]:
     """The files of secrets that are read when they are needed: what for, and the path."""
     config = loaded.config
     for index, key in enumerate(config.identity.keys):
-        yield f"identity.keys.{index}", key.file
+        yield f"{DECLARED}{index}", key.file
     for upstream in _upstreams(loaded):
         if upstream.credential is not None:
             yield f"upstream {upstream.name}", upstream.credential.file

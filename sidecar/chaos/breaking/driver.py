@@ -25,9 +25,9 @@ from sidecar import clock
 from sidecar.app.loading import load_config
 from sidecar.app.minting import create_key
 from sidecar.app.opening import open_backend, open_keys
-from sidecar.chaos.breaking.files import break_bundle, change_seal_key, children_of, cut_chain
+from sidecar.chaos.breaking.files import break_bundle, change_seal_key, cut_chain
 from sidecar.chaos.client import ask
-from sidecar.chaos.files import Ground, make_folder, prepare
+from sidecar.chaos.files import Ground, make_folder, prepare, running_children_of
 from sidecar.chaos.http import ChaosShop, Manner
 from sidecar.chaos.matrix import CLASSES, Answer, Break, Judged, Matrix, Row, Seen, conclude, judge
 from sidecar.chaos.plan import Case
@@ -201,7 +201,7 @@ def _case(number: int) -> Case:
 
 
 def _stop_children(pid: int) -> None:
-    for child in children_of(pid):
+    for child in running_children_of(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGSTOP)
 

@@ -1,4 +1,4 @@
-"""Files of a gateway under proof that are changed behind its back, and its processes as files."""
+"""Files of a gateway under proof that are changed behind its back."""
 
 import sqlite3
 from contextlib import closing
@@ -22,26 +22,3 @@ def cut_chain(ledger: Path) -> None:
     """Take the last entry of the audit chain away."""
     with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         connection.execute("DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)")
-
-
-def children_of(pid: int) -> list[int]:
-    """The processes a process has started and that run programs of their own.
-
-    One that has forked and not yet executed is left out: its parent waits for it, and would for
-    ever if it were stopped there.
-    """
-    found: list[int] = []
-    own = _command(pid)
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, task.read_text().split())
-        except OSError:
-            continue  # that thread has just ended
-    return [child for child in found if _command(child) not in (own, b"")]
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

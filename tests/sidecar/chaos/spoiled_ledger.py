@@ -1,7 +1,10 @@
-"""A ledger without its write-ahead intent: the fault that a crash proof is there to find."""
+"""Ledgers for a crash proof: without the write-ahead intent, the fault that it is there to find;
+and one that is busy at first, which is none.
+"""
 
 from msgspec import structs
 
+from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import Committed, Fence
 
 
@@ -37,3 +40,24 @@ class NoIntent:
 
 def without_intent(ledger):
     return NoIntent(ledger)
+
+
+class Busy:
+    """Takes no intent of the first call of each life."""
+
+    def __init__(self, ledger):
+        self._ledger = ledger
+        self._refused = False
+
+    def __getattr__(self, name):
+        return getattr(self._ledger, name)
+
+    async def commit_intent(self, intent):
+        if not self._refused:
+            self._refused = True
+            raise StoreUnavailable("busy")
+        return await self._ledger.commit_intent(intent)
+
+
+def busy_at_first(ledger):
+    return Busy(ledger)

@@ -321,6 +321,15 @@ def test_files_with_secrets_are_looked_at_and_nothing_of_them_is_told(
 
 
 @pytest.mark.requirement("OPS-01")
+def test_a_declared_key_that_is_missing_is_told_once(place):
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write("identity: {keys: [{name: ci, file: key, kind: agent, project: default}]}\n")
+    code, checks = examined()
+    told = [name for name, check in checks.items() if check["state"] == "wrong"]
+    assert (code, told) == (3, ["identity.keys.0"])
+
+
+@pytest.mark.requirement("OPS-01")
 def test_a_declared_key_that_is_no_key_is_told(place):
     (place.folder / "key").write_text("not a key")
     with (place.folder / "sidecar.yaml").open("a") as file:

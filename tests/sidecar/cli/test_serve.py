@@ -121,6 +121,27 @@ def test_dev_keys_stay_the_same_over_restarts_and_end_with_dev(tmp_path):
         assert not set(told["keys"].values()) & set(first.values())
 
 
+@pytest.mark.full  # four starts
+def test_a_start_without_dev_that_fails_leaves_the_keys_of_dev_as_they_were(tmp_path):
+    with serving(tmp_path) as (_, told):
+        first = told["keys"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = EPHEMERAL.replace(
+            "metrics: ", "seal: {key_file: sidecar-data.seal-key}\nmetrics: "
+        )
+        port = taken.getsockname()[1]
+        config = config.replace(
+            'metrics: {listen: "127.0.0.1:0"}', f'metrics: {{listen: "127.0.0.1:{port}"}}'
+        )
+        (tmp_path / "sidecar.yaml").write_text(config)
+        failed = sidecar(tmp_path, "serve")
+        assert failed.returncode == 3 and "cannot listen" in failed.stderr
+    with serving(tmp_path) as (_, told):
+        assert told["keys"] == first
+        url = f"http://{told['addresses']['receive.http']}/v1/traces"
+        assert post_json(url, first["agent"]) == 200
+
+
 def test_sigterm_ends_the_whole_tree(tmp_path):
     with serving(tmp_path) as (process, told):
         pipeline = told["pids"]["pipeline"]
