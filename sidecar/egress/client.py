@@ -10,15 +10,18 @@ sent.
 3. ``EgressFailed.sent`` is false only where no connection was made. From then on a byte may have
    left.
 4. ``reuse`` false dials anew and closes after; pooled connections are for reads and belong to one
-   target.
-5. A reply is whole and within its size, or a failure. Bodies are handed on as they came, undecoded.
+   target and one ``pool`` of it. One that speaks before it is asked is hung up on: what it says is
+   no answer to whoever asks next.
+5. A reply is whole and within its size, or a failure; so is one of another version than HTTP/1, or
+   of a transfer coding but ``chunked``. Bodies are handed on as they came, undecoded.
 6. The sidecar's own ports on this machine are never dialled.
 7. An upstream may say "wait" (1xx) a few times; one that goes on saying it is hung up on, before
-   its words fill memory or keep the loop.
+   its words fill memory or keep the loop. So is one whose framing outweighs its body.
 """
 
 import asyncio
 import functools
+import io
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
@@ -44,6 +47,10 @@ has enough; None wants it whole. Neither may raise."""
 INTERIM_MAX = 8
 """1xx answers that may come before the real one."""
 RESPONSE_BYTES_MAX = 8 * 1024**2
+_FRAMING_BYTES_MAX = 1024**2
+"""What the framing of an answer may take beside eight times the answer."""
+_WRITTEN_AT_ONCE_MAX = 256 * 1024
+_VERSIONS = frozenset({aiohttp.HttpVersion10, aiohttp.HttpVersion11})
 _KEEPALIVE_SECONDS = (
     2.0  # below what servers usually grant, so that a pooled connection is rarely dead
 )
@@ -97,7 +104,7 @@ class Egress:
         self._tls = tls
         self._tls_of = tls_of or {}
         self._response_bytes_max = response_bytes_max
-        self._pools: dict[str, aiohttp.ClientSession] = {}
+        self._pools: dict[tuple[str, str, str], aiohttp.ClientSession] = {}
         self._fresh: aiohttp.ClientSession | None = None
 
     async def request(
@@ -110,11 +117,12 @@ class Egress:
         *,
         deadline_ns: int,
         reuse: bool = False,
+        pool: str = "",
         begin: Begin | None = None,
         bytes_max: int | None = None,
     ) -> EgressReply:
         """One attempt at ``target``. ``path_query`` is canonical and sent as it is, below the
-        target's path.
+        target's path. With ``reuse``, over a connection that only this ``pool`` has used.
 
         ``deadline_ns`` bounds everything from resolution to the last byte, ``bytes_max`` the
         answer where it is less than the egress takes. Raises EgressFailed.
@@ -126,7 +134,7 @@ class Egress:
             addresses = await self._addresses(endpoint, deadline_ns)
         except TargetRefused as error:
             raise EgressFailed(False, str(error)) from error
-        session = self._session(endpoint, reuse)
+        session = self._session(endpoint, reuse, pool)
         failure = EgressFailed(False, f"{target.name}: the deadline passed before a connection")
         for address in addresses:
             left_ns = ends_ns - monotonic_ns()
@@ -174,12 +182,12 @@ class Egress:
             raise LeadsBack(f"{endpoint.name}: port {endpoint.port} is the sidecar's own")
         return addresses
 
-    def _session(self, endpoint: Endpoint, reuse: bool) -> aiohttp.ClientSession:
+    def _session(self, endpoint: Endpoint, reuse: bool, pool: str) -> aiohttp.ClientSession:
         if not reuse:
             if self._fresh is None:
                 self._fresh = _open_session(_Connector(force_close=True, limit=0))
             return self._fresh
-        key = f"{endpoint.name}|{endpoint.scheme}://{endpoint.authority}"
+        key = (endpoint.name, f"{endpoint.scheme}://{endpoint.authority}", pool)
         if key not in self._pools:
             self._pools[key] = _open_session(
                 _Connector(keepalive_timeout=_KEEPALIVE_SECONDS, limit=0)
@@ -193,7 +201,7 @@ class Egress:
                 dial.method,
                 dial.url,
                 headers=dial.wire_headers,
-                data=dial.body or None,
+                data=dial.data,
                 ssl=self._tls_of.get(dial.endpoint.name) or self._tls or True,
                 server_hostname=dial.endpoint.host if dial.endpoint.scheme == "https" else None,
                 allow_redirects=False,
@@ -210,6 +218,8 @@ class Egress:
             (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in response.raw_headers
         )
+        if why := _misframed(response, headers):
+            raise EgressFailed(True, f"{dial.endpoint.name}: {why}")
         take = await dial.begin(response.status, headers) if dial.begin else None
         body = bytearray()
         async for chunk in response.content.iter_any():
@@ -236,25 +246,47 @@ class _Connection(ResponseHandler):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._interim = 0
+        self._owed = False
+        self._wire_bytes = 0
+
+    def set_response_params(self, **given: Any) -> None:
+        """A request is about to be sent."""
+        self._owed, self._wire_bytes = True, 0
+        super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
-        if self._interim <= INTERIM_MAX:
-            super().data_received(data)
+        if self._interim > INTERIM_MAX:
+            return
+        if data and not self._owed and (self._payload is None or self._payload.is_eof()):
+            self._hang_up("it spoke before it was asked")
+            return
+        super().data_received(data)
+        self._wire_bytes += len(data)
+        body = self._payload
+        if body is None or body.is_eof():
+            return
+        if self._wire_bytes > _FRAMING_BYTES_MAX + 9 * body.total_bytes:
+            failure = aiohttp.ClientPayloadError("the answer is more framing than body")
+            body.set_exception(failure)
+            self._hang_up(str(failure))
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         if self._interim > INTERIM_MAX:
             return
         if not 100 <= data[0].code < 200:
-            self._interim = 0
+            self._interim, self._owed = 0, False
             super().feed_data(data, size)
             return
         self._interim += 1
         if self._interim <= INTERIM_MAX:
             super().feed_data(data, size)
         else:
-            self.set_exception(aiohttp.ClientPayloadError("the answer is 1xx without end"))
-            if self.transport is not None:
-                self.transport.abort()
+            self._hang_up("the answer is 1xx without end")
+
+    def _hang_up(self, why: str) -> None:
+        self.set_exception(aiohttp.ClientPayloadError(why))
+        if self.transport is not None:
+            self.transport.abort()
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -284,6 +316,12 @@ class _Dial(Struct, frozen=True):
         host = f"[{self.address}]" if ":" in self.address else self.address
         path = self.endpoint.base_path + self.path_query
         return URL(f"{self.endpoint.scheme}://{host}:{self.endpoint.port}{path}", encoded=True)
+
+    @property
+    def data(self) -> bytes | io.BytesIO | None:
+        """The body: a large one is written in parts, so that the loop goes on meanwhile."""
+        large = len(self.body) > _WRITTEN_AT_ONCE_MAX
+        return io.BytesIO(self.body) if large else self.body or None
 
     @property
     def wire_headers(self) -> list[tuple[str, str]]:
@@ -334,6 +372,16 @@ def _reason(error: Exception, progress: _Progress) -> str:
         return "no whole answer in time" if progress.connected else "no connection in time"
     text = str(error) or type(error).__name__
     return text.replace("\r", " ").replace("\n", " ")[:300]
+
+
+def _misframed(response: aiohttp.ClientResponse, headers: Headers) -> str | None:
+    """Why an answer cannot be read in one way, or None (RFC 9112 §6.1)."""
+    codings = [value.strip().lower() for name, value in headers if name == "transfer-encoding"]
+    if response.version not in _VERSIONS or response.status < 200:
+        return "the answer is not HTTP/1.1"
+    if codings and (codings != ["chunked"] or response.version != aiohttp.HttpVersion11):
+        return "the answer has a transfer coding that is not read"
+    return None
 
 
 def _is_local(address: str) -> bool:

@@ -5,7 +5,7 @@ gateway has.
 1. What leaves is the canonical path and query, the allow-listed headers, the exact body, the tool's
    native idempotency header and the upstream's credential; nothing the agent sent can replace the
    last two.
-2. A call with effects gets a connection of its own; reads share a pool per upstream.
+2. A call with effects gets a connection of its own; reads share a pool per upstream and tenant.
 3. A credential is read from its file when it is needed, so that a rotated one is used; it is in no
    message. What the agent is told of a failure names no address and no file; the log does.
 4. Of the answer, hop-by-hop headers and those that speak to browsers do not come back.
@@ -70,6 +70,7 @@ class HttpUpstreams:
                 request.body,
                 deadline_ns=request.timeout_ns,
                 reuse=request.class_ == "read",
+                pool=request.tenant,
                 begin=show.begin,
                 bytes_max=request.response_bytes_max,
             )

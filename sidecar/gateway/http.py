@@ -5,8 +5,9 @@ or ``POST /v1/actions`` in; the tool's answer or a problem out.
 1. Only the raw target counts; nothing decoded or rebuilt by the server library is ever used.
 2. A request that two readers could take apart differently is refused and its connection closed:
    a deciding header twice or spelt with ``_``, a transfer coding other than ``chunked``, a coded
-   body, another form of target, a Host that is none. No tunnel is made.
-3. ``100 Continue`` is sent only when credential, size and framing are good.
+   body, another form of target, a Host that is none. No tunnel is made. What comes after it on
+   the connection is not read.
+3. ``100 Continue`` is sent only when credential, size and framing are good, and to HTTP/1.1 alone.
 4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
 5. A caller that goes away does not stop its call.
 6. Events are passed on as they come, with comments where the tool is silent.
@@ -15,8 +16,9 @@ or ``POST /v1/actions`` in; the tool's answer or a problem out.
 
 import re
 from functools import partial
+from typing import overload
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
@@ -121,6 +123,9 @@ class GatewayServer:
             return web.Response(text="ok\n")
         try:
             headers = _framed(request)
+        except Refused as error:
+            return _rendered(response.refused(error.refusal(), "", ""), request, close=True)
+        try:
             principal = await self._principal(request, headers)
             if (events := _EVENTS.match(request.raw_path)) and request.method == "GET":
                 return await self._events(request, headers, events[1])
@@ -205,7 +210,7 @@ class GatewayServer:
     def _target(self, request: web.BaseRequest, headers: Headers) -> tuple[str, str]:
         """The upstream a request is for, and the raw path below it. Raises Refused."""
         if not request.raw_path.startswith("/"):
-            absolute = read_absolute(request.raw_path, _one(headers, "host") or "")
+            absolute = read_absolute(request.raw_path, _one(headers, "host", ""))
             targets = (each.target for each in self._gateway.registry.upstreams.values())
             found = below(absolute, targets)
             if found is None:
@@ -253,7 +258,7 @@ class GatewayServer:
         declared = _one(headers, "content-length")
         if declared is not None and int(declared) > self._body_bytes_max:
             raise self._too_large()
-        if _one(headers, "expect") is not None:
+        if _one(headers, "expect") is not None and request.version >= HttpVersion11:
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         received = bytearray()
@@ -287,13 +292,13 @@ def _framed(request: web.BaseRequest) -> Headers:
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
     )
     _check_names(headers)
-    if not _HOST.match(_one(headers, "host") or ""):
+    if not _HOST.match(_one(headers, "host", "")):
         raise Refused(400, "host_malformed", "the Host header is missing or malformed")
-    if (_one(headers, "transfer-encoding") or "chunked").lower() != "chunked":
+    if (_one(headers, "transfer-encoding", "chunked")).lower() != "chunked":
         raise Refused(400, "transfer_encoding", "no transfer coding but chunked is taken")
-    if (_one(headers, "content-encoding") or "identity").lower() != "identity":
+    if (_one(headers, "content-encoding", "identity")).lower() != "identity":
         raise Refused(415, "content_encoding", "send the body with no Content-Encoding")
-    if (_one(headers, "expect") or "100-continue").lower() != "100-continue":
+    if (_one(headers, "expect", "100-continue")).lower() != "100-continue":
         raise Refused(417, "expectation_failed", "no expectation but 100-continue is met")
     if _one(headers, "upgrade") is not None:
         raise Refused(400, "upgrade_refused", "no protocol upgrade is served here")
@@ -311,8 +316,13 @@ def _check_names(headers: Headers) -> None:
         seen.add(lowered)
 
 
-def _one(headers: Headers, name: str) -> str | None:
-    return next((value.strip() for key, value in headers if key.lower() == name), None)
+@overload
+def _one(headers: Headers, name: str) -> str | None: ...
+@overload
+def _one(headers: Headers, name: str, absent: str) -> str: ...
+def _one(headers: Headers, name: str, absent: str | None = None) -> str | None:
+    """A header's value; what stands there empty is not absent."""
+    return next((value.strip() for key, value in headers if key.lower() == name), absent)
 
 
 def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web.Response:
@@ -321,8 +331,9 @@ def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web
     answer.headers.popall("Content-Type", None)
     for name, value in reply.headers:
         answer.headers.add(name, value)
-    if request.method == "HEAD":
-        answer.content_length = len(reply.body)
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    if request.method == "HEAD" and reply.body:  # a tool's own length is not told
+        answer.headers["Content-Length"] = str(len(reply.body))
     if reply.status == _PROXY_AUTHENTICATION:
         answer.headers["Proxy-Authenticate"] = CHALLENGE
     if close:

@@ -10,7 +10,8 @@ from waiting for ever.
 5. A stop waits for requests that came whole; others are cut after ``stop_seconds``.
 6. Requests are parsed by aiohttp's compiled parser; the other takes what this one refuses, so
    without it nothing is served.
-7. A renewed certificate is shown to every connection from then on; the port is never closed for it.
+7. A body's framing costs a peer's allowance too: chunk extensions without end are a malformed body.
+8. A renewed certificate is shown to every connection from then on; the port is never closed for it.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from aiohttp import http_parser, web
+from aiohttp import HttpVersion10, HttpVersion11, StreamReader, http_parser, web
 from aiohttp.http import HttpProcessingError
 from msgspec import Struct
 
@@ -33,6 +34,9 @@ Serve = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 _BACKLOG = 1024
 _HEADERS_MAX = 100
+_VERSIONS = frozenset({HttpVersion10, HttpVersion11})
+_FRAMING_BYTES_MAX = 1024**2
+"""What the framing of a body may take beside eight times the body: chunks of one byte take five."""
 _LINGER_SECONDS = 1.0
 """How long a refused body is still read, so that the refusal is not lost in a reset."""
 
@@ -159,6 +163,8 @@ class _Served(web.Server):
         return len(self._connections) >= self.manners.limits.connections_max
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.version not in _VERSIONS:
+            return self._unspoken(request)
         try:
             with self._clocked(request):
                 answer = await self._serve(request)
@@ -187,6 +193,13 @@ class _Served(web.Server):
         answer.force_close()
         return answer
 
+    def _unspoken(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Refuse a version that is not spoken here, in one that is: the library would echo it."""
+        self.manners.record(fault.MALFORMED.reason, None)
+        if request.transport is not None:
+            request.transport.write(fault.raw(fault.MALFORMED, self.manners.render))
+        raise ConnectionError("an answer was written")
+
     @contextmanager
     def _clocked(self, request: web.BaseRequest) -> Iterator[None]:
         """Let the body fail with SlowBody when it is not whole in time."""
@@ -197,6 +210,7 @@ class _Served(web.Server):
         loop, seconds = asyncio.get_running_loop(), self.manners.limits.body_seconds
         timer = loop.call_later(seconds, lambda: body.set_exception(SlowBody()))
         body.on_eof(timer.cancel)
+        cast(_Connection, request.protocol).weigh(body)
         try:
             yield
         finally:
@@ -221,6 +235,8 @@ class _Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._begun = False
         self._answering = False
+        self._body: StreamReader | None = None
+        self._wire_bytes = 0
         self.left = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -250,11 +266,25 @@ class _Connection(web.RequestHandler):
             self._manners.record(fault.INTERNAL.reason, error)
             self.force_close()
             return
+        if self._body is not None:
+            self._weighed(self._body, len(data))
         if self._request_count > seen:
             self._head_came()
         elif data and (self._head_timer is not None or self._idle()):
             self._begun = True
             self._await_head()
+
+    def weigh(self, body: StreamReader) -> None:
+        """Bound what the framing of a body takes that is still on its way."""
+        self._body, self._wire_bytes = body, 0
+
+    def _weighed(self, body: StreamReader, more: int) -> None:
+        self._wire_bytes += more
+        if body.is_eof() or body.exception() is not None:
+            self._body = None
+        elif self._wire_bytes > _FRAMING_BYTES_MAX + 9 * body.total_bytes:
+            self._body = None
+            body.set_exception(web.RequestPayloadError("more framing than body"))
 
     def _idle(self) -> bool:
         return self._waiter is not None and not self._waiter.done()

@@ -134,6 +134,7 @@ class McpUpstreams:
                 ends_ns,
                 exchange=exchange,
                 reuse=request.class_ == "read",
+                pool=request.tenant,
                 bytes_max=request.response_bytes_max,
             )
         except (UpstreamFailed, asyncio.CancelledError):
@@ -293,6 +294,7 @@ class McpUpstreams:
         *,
         exchange: "_Exchange | None" = None,
         reuse: bool = True,
+        pool: str = "",
         bytes_max: int | None = None,
     ) -> EgressReply:
         try:
@@ -304,6 +306,7 @@ class McpUpstreams:
                 body,
                 deadline_ns=max(1, ends_ns - monotonic_ns()),
                 reuse=reuse,
+                pool=pool,
                 begin=exchange.begin if exchange is not None else None,
                 bytes_max=bytes_max,
             )

@@ -44,6 +44,7 @@ class AgentStream:
         for name, value in headers:
             answer.headers.add(name, value)
         answer.headers["Server"] = fault.SERVER
+        answer.headers["X-Content-Type-Options"] = "nosniff"
         self._answer = answer
         if is_events(answer.headers.get("Content-Type", "")):
             answer.headers["X-Accel-Buffering"] = "no"
