@@ -16,6 +16,7 @@ deny := union({
 	data.agenttwin.isolation.deny,
 	data.agenttwin.provenance.deny,
 	data.agenttwin.spending.deny,
+	data.agenttwin.trust.deny,
 })
 
 require_approval := union({
@@ -23,6 +24,7 @@ require_approval := union({
 	data.agenttwin.hours.require_approval,
 	data.agenttwin.provenance.require_approval,
 	data.agenttwin.spending.require_approval,
+	data.agenttwin.trust.require_approval,
 })
 
 decide := combine.strictest({

@@ -136,6 +136,7 @@ class AllowAll:
     """A policy port that allows: for tests about something else than policy."""
 
     revision = "allow-all"
+    reads = frozenset()
 
     async def start(self):
         pass
@@ -249,7 +250,8 @@ async def rig(
             ledger=made.ledger,
             registry=registry,
             policy=made.policy,
-            upstreams=HttpUpstreams(registry, egress),
+            upstreams=(upstreams := HttpUpstreams(registry, egress)),
+            addresses=upstreams.addresses,
         )
         # The folder of a test may lie on tmpfs; what that means is tested on its own.
         made.settings = settings or Settings(accept_ephemeral_ledger=True)

@@ -44,6 +44,7 @@ class Action(Struct, frozen=True, kw_only=True):
     cost_currency: str | None = None
     tool_digest: str = ""
     mode: Literal["live", "twin"] = "live"
+    on_behalf_of: str | None = None
 
 
 class Obligation(Struct, frozen=True, kw_only=True):

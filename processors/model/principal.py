@@ -29,9 +29,10 @@ class Grant(Struct, frozen=True, kw_only=True):
 class Principal(Struct, frozen=True, kw_only=True):
     """An authenticated caller; ``id`` is stable and public, the secret is nowhere.
 
-    ``role`` is None where the kind alone says it. ``owner``: who answers for an agent, by name, and
-    never approves its calls. ``tools``: the only ones it may call, all where
-    empty. ``grants``: the projects it may choose to act in, where there are more than ``project``.
+    ``on_behalf_of``: the user an agent acts for, as its identity provider has said; empty where
+    nobody has. ``role`` is None where the kind alone says it. ``owner``: who answers for an agent,
+    by name, and never approves its calls. ``tools``: the only ones it may call, all where empty.
+    ``grants``: the projects it may choose to act in, where there are more than ``project``.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     role: Role | None = None
     tools: tuple[str, ...] = ()
     owner: str = ""
+    on_behalf_of: str = ""
     grants: tuple[Grant, ...] = ()
 
 

@@ -153,6 +153,7 @@ async def sidecar(
                 registry=registry,
                 policy=policy,
                 upstreams=between.upstreams(ways.upstreams),
+                addresses=ways.addresses,
                 unanchored=lambda: checkpoints.behind,
                 decided=decisions.tell if decisions else lambda _: None,
             ),
@@ -163,6 +164,7 @@ async def sidecar(
                 budgets=config.budgets,
                 body_bytes_max=config.gateway.body_bytes_max,
                 policy_sequence=release.sequence if release else None,
+                subjects={each.id: each for each in config.policy.subjects},
             ),
         )
         settings = PipelineSettings(loaded=loaded, master=master)

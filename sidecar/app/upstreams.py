@@ -13,7 +13,7 @@ from sidecar.gateway.driver import Gateway
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc.client import McpUpstreams
 from sidecar.gateway.rpc.mcp import McpWire
-from sidecar.gateway.upstream import Upstreams
+from sidecar.gateway.upstream import Addresses, Upstreams
 from sidecar.identity.driver import Authenticate
 
 
@@ -28,9 +28,11 @@ def open_authz(
 
 
 class WaysOut(Struct, frozen=True, kw_only=True):
-    """The port of all upstreams, and the wire of MCP servers where there are any."""
+    """The port of all upstreams, where they would be dialled, and the wire of MCP servers where
+    there are any."""
 
     upstreams: Upstreams
+    addresses: Addresses
     mcp: McpWire | None
 
 
@@ -38,11 +40,12 @@ def open_upstreams(config: Config, registry: Registry, egress: Egress) -> WaysOu
     """The upstreams of a configuration, none of them dialled yet."""
     otherwise = HttpUpstreams(registry, egress)
     if not config.gateway.mcp:
-        return WaysOut(upstreams=otherwise, mcp=None)
+        return WaysOut(upstreams=otherwise, addresses=otherwise.addresses, mcp=None)
     refresh_ns = {server.name: duration_ns(server.refresh) for server in config.gateway.mcp}
     servers = McpUpstreams(registry, egress, refresh_ns)
     return WaysOut(
         upstreams=RoutedUpstreams(otherwise, dict.fromkeys(refresh_ns, servers)),
+        addresses=otherwise.addresses,
         mcp=McpWire(servers, _page(config)),
     )
 

@@ -120,18 +120,21 @@ class Egress:
         pool: str = "",
         begin: Begin | None = None,
         bytes_max: int | None = None,
+        addresses: Sequence[str] | None = None,
     ) -> EgressReply:
         """One attempt at ``target``. ``path_query`` is canonical and sent as it is, below the
         target's path. With ``reuse``, over a connection that only this ``pool`` has used.
 
         ``deadline_ns`` bounds everything from resolution to the last byte, ``bytes_max`` the
-        answer where it is less than the egress takes. Raises EgressFailed.
+        answer where it is less than the egress takes. ``addresses``: those that ``vetted`` gave
+        for this request, which are dialled and no others. Raises EgressFailed.
         """
         largest = min(self._response_bytes_max, bytes_max or self._response_bytes_max)
         ends_ns = monotonic_ns() + deadline_ns
         try:
             endpoint = read_target(target)
-            addresses = await self._addresses(endpoint, deadline_ns)
+            if addresses is None:
+                addresses = await self._addresses(endpoint, deadline_ns)
         except TargetRefused as error:
             raise EgressFailed(False, str(error)) from error
         session = self._session(endpoint, reuse, pool)

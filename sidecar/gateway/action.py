@@ -41,7 +41,8 @@ METHOD_OVERRIDE = "_method"
 
 class ToolRequest(Struct, frozen=True, kw_only=True):
     """A request as it came: ``raw_path`` is the undecoded target below the upstream, with its
-    query. ``refusal``: why its way in does not let it pass, whatever else is said of it.
+    query. ``refusal``: why its way in does not let it pass, whatever else is said of it;
+    ``client_ip`` the address it came from; ``claimed`` what an MCP server says of its tool.
     """
 
     upstream: str
@@ -50,6 +51,8 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     headers: Headers = ()
     body: bytes = b""
     refusal: Refusal | None = None
+    client_ip: str | None = None
+    claimed: dict[str, bool] = {}
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -125,6 +128,8 @@ def counted(action: Action) -> dict[str, Any]:
         action = msgspec.structs.replace(action, body_digest=None)
     said = tuple(pair for pair in action.headers if pair[0] not in spelling)
     found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(action, headers=said))
+    if action.on_behalf_of is None:  # whose tokens name nobody: as it always was
+        del found["on_behalf_of"]
     return found
 
 
@@ -243,4 +248,5 @@ def _action(
         cost_currency=cost.currency,
         tool_digest=tool.tool_digest,
         mode=mode,
+        on_behalf_of=principal.on_behalf_of or None,
     )

@@ -12,6 +12,7 @@ gateway has.
 5. An answer of a kind that is read while it comes is shown to the audience as it comes.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from sidecar.gateway.upstream import (
 from sidecar.telemetry import log
 
 _LOG = log("gateway")
+_RESOLVE_NS = 2_000_000_000
 _TOO_LARGE = re.compile(r"the answer exceeds [0-9]+ bytes")
 
 STREAMED = frozenset({"text/event-stream", "application/x-ndjson", "application/json-seq"})
@@ -73,6 +75,7 @@ class HttpUpstreams:
                 pool=request.tenant,
                 begin=show.begin,
                 bytes_max=request.response_bytes_max,
+                addresses=request.addresses,
             )
         except EgressFailed as error:
             _LOG.warning("upstream failed", call_id=request.call_id, reason=error.reason)
@@ -84,6 +87,19 @@ class HttpUpstreams:
             streamed=show.begun,
             address=reply.address,
         )
+
+    async def addresses(self, upstream: str) -> tuple[str, ...]:
+        """The vetted addresses of an upstream; none where it has none that may be dialled."""
+        target = self._targets.get(upstream)
+        if target is None:
+            return ()
+        try:
+            async with asyncio.timeout(_RESOLVE_NS / 1e9):
+                _, found = await self._egress.vetted(target, deadline_ns=_RESOLVE_NS)
+        except (TargetRefused, TimeoutError) as error:
+            _LOG.warning("upstream has no address", upstream=upstream, reason=str(error))
+            return ()
+        return found
 
     async def close(self) -> None:
         """Close the connections."""

@@ -399,6 +399,17 @@ class Signing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scope: str = ""
 
 
+class Subject(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What policy is told of a principal beside its credential: ``trust``, a word, and ``labels``.
+
+    ``id`` is the principal's, such as ``key:<id>``.
+    """
+
+    id: str
+    trust: str = ""
+    labels: dict[str, str] = {}
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Key ``policy``: the embedded engine with a bundle, or an OPA server.
 
@@ -410,6 +421,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``watch``: how often the embedded engine's bundle is looked at for a change (``0s``: never). A
     changed one first judges the last ``remember`` decisions; ``loosening`` says whether it decides
     even where it is less strict. ``shadow``: a bundle that is tried beside it and decides nothing.
+    ``subjects``: what it is told of principals.
     """
 
     engine: Literal["embedded", "opa"] = "embedded"
@@ -423,6 +435,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     remember: int = 200
     loosening: Literal["refuse", "accept"] = "refuse"
     shadow: str = ""
+    subjects: tuple[Subject, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -447,7 +460,12 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("remember", f"must be 0 to {_REMEMBER_MOST}"))
         if self.shadow and self.engine != "embedded":
             found.append(Problem("shadow", "is for the embedded engine"))
-        return [*found, *self._server_problems(), *self._signing_problems()]
+        return [
+            *found,
+            *self._server_problems(),
+            *self._signing_problems(),
+            *_subject_problems(self.subjects),
+        ]
 
     def _signing_problems(self) -> list[Problem]:
         names = [key.id for key in self.signing.keys]
@@ -469,6 +487,20 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         cidrs = list(_cidr_problems("allow_cidrs", self.allow_cidrs))
         why = undialable(self.target, ranges=not cidrs)
         return [*cidrs, *([Problem("url", why)] if why is not None else [])]
+
+
+def _subject_problems(subjects: tuple[Subject, ...]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for place, subject in enumerate(subjects):
+        where = f"subjects.{place}"
+        if not subject.id or subject.id in seen:
+            yield Problem(f"{where}.id", "is empty or there twice")
+        seen.add(subject.id)
+        if subject.trust and not LABEL.match(subject.trust):
+            yield Problem(f"{where}.trust", "is no lower_snake_case word")
+        for name in subject.labels:
+            if not LABEL.match(name):
+                yield Problem(f"{where}.labels.{name}", "is no lower_snake_case word")
 
 
 class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

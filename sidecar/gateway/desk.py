@@ -1,22 +1,23 @@
 """What the gateway is made of: its ports, its settings, and the desk every call is served from."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, field
 
 from sidecar.gateway.budget import Budget
-from sidecar.gateway.config import Approvals, Mode
+from sidecar.gateway.config import Approvals, Mode, Subject
 from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.opening import House
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.settling import Settling
-from sidecar.gateway.upstream import PolicyPort, Upstreams
+from sidecar.gateway.upstream import Addresses, PolicyPort, Upstreams
 from sidecar.store.ledger import Claim, Signer
 from sidecar.store.ports import GatewayLedger
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    """All the gateway reaches. ``unanchored``: the audit chain is not kept elsewhere as asked."""
+    """All the gateway reaches. ``unanchored``: the audit chain is not kept elsewhere as asked;
+    ``addresses``: where an upstream would be dialled, asked where policy judges that."""
 
     ledger: GatewayLedger
     registry: Registry
@@ -24,12 +25,14 @@ class Ports(Struct, frozen=True, kw_only=True):
     upstreams: Upstreams
     unanchored: Callable[[], bool] = lambda: False
     decided: Callable[[Decided], None] = lambda _: None
+    addresses: Addresses | None = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
     """What configuration says. ``gateway_id`` is in tokens: one gateway's are no other's.
 
-    ``policy_sequence``: the number of the policy's release, where it has one.
+    ``policy_sequence``: the number of the policy's release, where it has one. ``subjects``: what
+    policy is told of principals, by id.
     """
 
     mode: Mode = "enforce"
@@ -39,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     body_bytes_max: int = 1024**2
     gateway_id: str = "agenttwin-gateway"
     policy_sequence: int | None = None
+    subjects: Mapping[str, Subject] = {}
 
 
 class Desk(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from functools import partial
 from typing import overload
 
 from aiohttp import HttpVersion11, web
+from msgspec import structs
 
 from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
@@ -145,6 +146,7 @@ class GatewayServer:
                 headers=headers,
                 body=await self._body(request, headers),
                 principal=principal,
+                client_ip=request.remote,
                 open_stream=partial(self._stream, request),
             )
             return await self._mcp.answer(self._gateway, named[1], asked)
@@ -177,6 +179,7 @@ class GatewayServer:
                 asked = explicit_request(body, headers, self._gateway.registry)
             except Refused as refused:
                 asked = _nowhere(refused)
+            asked = structs.replace(asked, client_ip=request.remote)
             return await self._gateway.call(asked, principal, stream)
         if request.raw_path.startswith("/v1/"):
             durable = _CALL.match(request.raw_path)
@@ -204,6 +207,7 @@ class GatewayServer:
             raw_path=raw_path,
             headers=headers,
             body=body,
+            client_ip=request.remote,
         )
         return await self._gateway.call(call, principal, stream)
 

@@ -54,7 +54,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     """An opened call: what the store keeps, what the machine gets, and how it is enforced.
 
     ``distinct_since_ns``: not to be made when the same was made since then. ``provenance``: the
-    labels the caller adds.
+    labels the caller adds; ``client_ip`` and ``claimed``: as the request says them.
     """
 
     call: OpenedCall
@@ -64,6 +64,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     episode: str | None
     distinct_since_ns: int | None = None
     provenance: tuple[str, ...] = ()
+    client_ip: str | None = None
+    claimed: dict[str, bool] = {}
 
 
 def open_call(
@@ -102,6 +104,8 @@ def open_call(
         episode=principal.episode,
         distinct_since_ns=_distinct_since(request, tool, call),
         provenance=told(request.headers),
+        client_ip=request.client_ip,
+        claimed=request.claimed,
     )
 
 

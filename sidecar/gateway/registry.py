@@ -96,6 +96,7 @@ class Registry:
     def __init__(self, tools: Sequence[RegisteredTool], upstreams: Mapping[str, Upstream]) -> None:
         self.upstreams = dict(upstreams)
         self.tools = {tool.name: tool for tool in tools}
+        self._places = {name: _place(each.url) for name, each in self.upstreams.items()}
         self._servers = frozenset(tool.config.upstream for tool in tools if tool.config.match.tool)
         self._routes: dict[tuple[str, str], list[RegisteredTool]] = {}
         for tool in sorted(tools, key=_specificity):
@@ -148,10 +149,15 @@ class Registry:
         found = self.upstreams.get(upstream)
         return None if found is None else urlsplit(found.url).netloc.rpartition("@")[2] or None
 
+    def place(self, upstream: str) -> tuple[str, str, int] | None:
+        """Scheme, host and port that an upstream's calls go to, None where there is no such
+        upstream (twins)."""
+        return self._places.get(upstream)
+
     def host(self, upstream: str) -> str | None:
         """The host an upstream's calls go to, None where there is no such upstream (twins)."""
-        found = self.upstreams.get(upstream)
-        return None if found is None else urlsplit(found.url).hostname
+        found = self._places.get(upstream)
+        return None if found is None else found[1]
 
     def _candidates(self, upstream: str, method: str) -> list[RegisteredTool]:
         found = self._routes.get((upstream, method), [])
@@ -159,6 +165,15 @@ class Registry:
             gets = self._routes.get((upstream, "GET"), [])
             return found + [tool for tool in gets if tool.config.class_ == "read"]
         return found
+
+
+def _place(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return (
+        parts.scheme,
+        parts.hostname or "",
+        parts.port or (443 if parts.scheme == "https" else 80),
+    )
 
 
 def parameter(segment: str) -> str | None:

@@ -8,11 +8,13 @@
 4. An audience may take a reply while it comes; what it was shown is in the reply all the same.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.result import PolicyAnswer
 
 Headers = tuple[tuple[str, str], ...]
@@ -37,7 +39,8 @@ class Audience(Protocol):
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """One attempt. ``path`` and ``query_raw`` are canonical and go on the wire as they are, and so
     do ``body`` and ``headers`` (lower-case names, allow-listed); ``timeout_ns`` bounds the whole
-    attempt, ``response_bytes_max`` its answer where policy says so."""
+    attempt, ``response_bytes_max`` its answer where policy says so. ``addresses``: the only ones
+    that may be dialled, those policy judged; None where it judged none."""
 
     tool: str
     class_: SideEffectClass
@@ -55,6 +58,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     response_bytes_max: int | None = None
     audience: Audience | None = None
+    addresses: tuple[str, ...] | None = None
 
 
 class UpstreamReply(Struct, frozen=True, kw_only=True):
@@ -77,6 +81,10 @@ class UpstreamFailed(Exception):
         super().__init__(reason)
 
 
+Addresses = Callable[[str], Awaitable[tuple[str, ...]]]
+"""The vetted addresses of an upstream; none where there are none to be dialled. Never raises."""
+
+
 class Upstreams(Protocol):
     """Where calls go."""
 
@@ -91,6 +99,11 @@ class PolicyPort(Protocol):
     @property
     def revision(self) -> str:
         """The bundle that decides now."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[Fact]:
+        """The facts that it reads, which a document must have then."""
         ...
 
     async def decide(self, document: dict[str, Any]) -> PolicyAnswer:

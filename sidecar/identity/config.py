@@ -93,7 +93,9 @@ class Login(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An OpenID Connect provider. ``audience`` must be in a token's ``aud``; ``clock_skew``: how
     far our clocks may be apart; ``lifetime_max``: how much longer a token may be good for, since
-    none can be revoked; ``name_claim`` says who a person is. ``jwks_url`` replaces discovery.
+    none can be revoked; ``name_claim`` says who a person is, ``on_behalf_of_claim`` for whom an
+    agent acts (such as ``act.sub`` or ``user``; empty: that is not said). ``jwks_url`` replaces
+    discovery.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     clock_skew: str = "30s"
     lifetime_max: str = "24h"
     name_claim: str = "sub"
+    on_behalf_of_claim: str = ""
     jwks_url: str = ""
     allow_cidrs: tuple[str, ...] = ()
     ca_file: str = ""

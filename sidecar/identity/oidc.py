@@ -206,7 +206,10 @@ def principal(
     agent = next((grant for grant in fitting if grant.kind == "agent"), None)
     identity = f"oidc:{provider.name}:{subject}"
     if agent is not None:
-        return Principal(id=identity, kind="agent", project=agent.project, name=name)
+        user = _user(claims, provider.on_behalf_of_claim)
+        return Principal(
+            id=identity, kind="agent", project=agent.project, name=name, on_behalf_of=user
+        )
     grants = tuple(_grants(fitting, organisations))
     if not grants:
         raise Unauthenticated("the token is genuine and is granted nothing here")
@@ -252,8 +255,17 @@ def _claim(claims: Claims, name: str) -> Any:
     return found
 
 
+def _user(claims: Claims, name: str) -> str:
+    """For whom an agent acts, empty where its provider does not say. Raises Unauthenticated."""
+    value = _claim(claims, name) if name else None
+    return "" if value is None else _usable(value, name)
+
+
 def _text(claims: Claims, name: str) -> str:
-    value = claims.get(name)
+    return _usable(claims.get(name), name)
+
+
+def _usable(value: Any, name: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 255 or not value.isprintable():
         raise Unauthenticated(f"the token has no usable {name}")
     return value

@@ -105,6 +105,16 @@ class OpenedCall(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] | None = None
 
 
+class Counted(Struct, frozen=True, kw_only=True):
+    """How many calls of a tool an agent ``made``, which had or may have had their effect, and how
+    many were ``refused``."""
+
+    tool: str
+    class_: SideEffectClass
+    made: int
+    refused: int
+
+
 class ApprovalUse(Struct, frozen=True, kw_only=True):
     """Which approval an intent consumes, and what it must still be bound to."""
 

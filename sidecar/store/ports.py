@@ -25,6 +25,7 @@ from sidecar.store.ledger import (
     CallRow,
     Checkpoint,
     Claim,
+    Counted,
     Fact,
     Fence,
     Intent,
@@ -212,6 +213,10 @@ class Claims(Protocol):
 
     def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
         """Tools whose calls by this principal in this trace had their effect, in order."""
+        ...
+
+    def counted(self, call: OpenedCall, since_ns: int, *, session: bool) -> list[Counted]:
+        """How many calls this principal made since then, by tool; ``session``: of this trace."""
         ...
 
     def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:

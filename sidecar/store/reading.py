@@ -21,6 +21,7 @@ from sidecar.store.ledger import (
     CallRow,
     Checkpoint,
     Claim,
+    Counted,
     Fact,
     OpenedCall,
     Scope,
@@ -224,6 +225,8 @@ class GatewayStatements(Struct, frozen=True, kw_only=True):
     claim_of: Statement[ClaimRow | None]
     key_revoked: Statement[bool]
     prior_tools: Statement[tuple[str, ...]]
+    counted: Statement[list[Counted]]
+    counted_in_session: Statement[list[Counted]]
     opened_call: Statement[OpenedRow | None]
     standings: Statement[list[Standing]]
     stop_of: Statement[str | None]
@@ -251,6 +254,14 @@ class GatewayReads(LedgerReader):
     def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
         """Tools whose calls by this principal in this trace had their effect, in order."""
         return self._told(self.gateway_statements.prior_tools, call)
+
+    def counted(self, call: OpenedCall, since_ns: int, *, session: bool) -> list[Counted]:
+        """How many calls this principal made since then, by tool; ``session``: of this trace only,
+        then from its start, or those without a trace where it has none."""
+        statements = self.gateway_statements
+        if session and call.trace_id is not None:
+            return self._told(statements.counted_in_session, call)
+        return self._told(statements.counted, call, since_ns, session)
 
     def opened_call(self, call_id: str) -> OpenedCall | None:
         """A call as it was opened, with its arguments. Raises SealBroken."""

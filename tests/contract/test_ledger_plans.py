@@ -93,6 +93,8 @@ HOT = {
     "get_receipt": lambda c: calls.find_receipt(c, "p1", "r1"),
     "opened_call": lambda c: calls.find_opened(c, "c1"),
     "prior_tools": lambda c: calls.prior_tools(c, call(trace_id="tr1")),
+    "counted": lambda c: calls.counted(c, call(), NOW + 19_990, True),
+    "counted_in_session": lambda c: calls.counted_in_session(c, call(trace_id="tr1")),
     "facts_after": lambda c: calls.facts_after(c, 19_000, 100),
     "list_calls": lambda c: calls.list_newest(c, CallQuery(project="p1", limit=50)),
     "list_calls_after": lambda c: calls.list_newest(

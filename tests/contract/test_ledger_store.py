@@ -441,6 +441,34 @@ def test_prior_tools_are_those_that_had_their_effect_in_this_trace(store):
     run(store, scenario)
 
 
+def test_calls_are_counted_by_tool_and_class_for_their_principal(store):
+    async def scenario(opened):
+        made = [
+            ("a", "executed", "confirmed", "tr"), ("a", "executed", "not_executed", "tr"),
+            ("a", "executed", "unknown", None), ("b", "refused", "not_executed", "tr"),
+            ("b", "replayed", "confirmed", "tr"),
+        ]  # fmt: skip
+        for number, (tool, phase, effect, trace) in enumerate(made):
+            each = call(
+                f"c{number}", tool=tool, trace_id=trace, key_hash=None, started_at_ns=NOW + number
+            )
+            done = signed(each, phase=phase, effect=effect)
+            await opened.record(CallOutcome(call=each, receipt=done, now_ns=NOW))
+
+        def counted(since=0, *, session=False, **whose):
+            found = opened.counted(call(**whose), since, session=session)
+            return [(each.tool, each.class_, each.made, each.refused) for each in found]
+
+        class_ = call().class_
+        assert counted() == [("a", class_, 2, 0), ("b", class_, 0, 1)]
+        assert counted(NOW) == [("a", class_, 1, 0), ("b", class_, 0, 1)]
+        assert counted(session=True, trace_id="tr") == [("a", class_, 1, 0), ("b", class_, 0, 1)]
+        assert counted(session=True) == [("a", class_, 1, 0)]
+        assert counted(principal="b") == counted(project="q") == []
+
+    run(store, scenario)
+
+
 def test_unresolved_calls_can_be_resolved(store):
     async def scenario(opened):
         made = await opened.commit_intent(intent())

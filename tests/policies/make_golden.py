@@ -105,7 +105,13 @@ def copied(folder, settings):
 
 def documents(dice):
     """A document for ``decide`` and, one time in four, one for ``list``."""
-    who = Principal(id="key:1", kind="agent", project=dice.choice(("shop", "ops")), name="bot")
+    who = Principal(
+        id="key:1",
+        kind="agent",
+        project=dice.choice(("shop", "ops")),
+        name="bot",
+        on_behalf_of=dice.choice(("", "ann")),
+    )
     situation = Situation(
         time_ns=MONDAY_NS + dice.randrange(14 * DAY_NS),
         request_id="r",
@@ -113,6 +119,12 @@ def documents(dice):
         prior_tools=tuple(dice.sample(PRIOR, dice.randrange(3))),
         key_present=dice.random() < 0.9,
         provenance=tuple(sorted(dice.sample(LABELS, dice.choice((0, 0, 0, 0, 1, 2))))),
+        trust=dice.choice((None, None, None, "full", "full", "restricted", "odd")),
+        labels=dice.choice(({}, {"team": "payments"})),
+        client_ip=dice.choice(("127.0.0.1", "2001:db8::1", None)),
+        place=dice.choice((("https", "shop.example", 443), None)),
+        claimed=dice.choice(({}, {"readOnlyHint": True})),
+        policy_revision="sha256:0",
     )
     tool, class_ = dice.choice(TOOLS), dice.choice(CLASSES)
     names = dice.sample(sorted(GOOD), dice.randrange(len(GOOD)))

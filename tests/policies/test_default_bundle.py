@@ -23,6 +23,7 @@ from sidecar.gateway.policy.files import load_bundle
 POLICIES = Path(__file__).parents[2] / "policies"
 TUNED = Path(__file__).with_name("tuned.yaml")
 ALLOW_ALL = POLICIES / "examples/allow_all"
+SEQUENCE = POLICIES / "examples/sequence"
 AGENT = Principal(id="key:1", kind="agent", project="shop")
 
 
@@ -33,7 +34,7 @@ def opa(*arguments, **kwargs):
 
 
 def test_the_bundles_tests_pass_on_the_embedded_engine():
-    for folder in (POLICIES, ALLOW_ALL):
+    for folder in (POLICIES, ALLOW_ALL, SEQUENCE):
         results = asyncio.run(run_tests(load_bundle(folder, tests=True)))
         assert results and {result.status for result in results} == {"pass"}
 
@@ -43,6 +44,7 @@ def test_the_bundles_tests_pass_on_opa_and_its_checks_are_content():
     for folder, ignored in (
         (POLICIES, ("--ignore", "examples", "--ignore", "schema")),
         (ALLOW_ALL, ()),
+        (SEQUENCE, ()),
     ):
         opa("check", "--strict", str(folder), *ignored)
         assert json.loads(opa("test", "--format", "json", str(folder), *ignored))

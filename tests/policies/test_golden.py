@@ -56,7 +56,7 @@ def test_the_corpus_has_every_effect_and_most_reasons(rows):
         *("amount_needs_approval", "currency_unknown", "cost_unknown", "tool_needs_approval"),
         *("untrusted_content", "outside_hours", "required_call_missing", "settings_malformed"),
         *("amount_too_large", "other_tenant", "tool_of_another_tenant", "argument_out_of_bounds"),
-        *("idempotency_key_required", "tool_unlisted", "tool_denied"),
+        *("idempotency_key_required", "tool_unlisted", "tool_denied", "agent_not_trusted"),
     }
 
 

@@ -38,6 +38,7 @@ def request(
     idempotency_key: str | None,
     episode: str | None,
     limits: dict[str, Any],
+    addresses: tuple[str, ...] | None = None,
     audience: Audience | None = None,
 ) -> UpstreamRequest:
     """The attempt; ``limits`` of the decision may shorten the tool's time."""
@@ -59,6 +60,7 @@ def request(
         tenant=prepared.action.tenant,
         response_bytes_max=limits.get("max_response_bytes"),
         audience=audience,
+        addresses=addresses,
     )
 
 

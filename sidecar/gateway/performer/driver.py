@@ -30,6 +30,7 @@ from sidecar.gateway.opening import Opening
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.performer import client as sending
 from sidecar.gateway.policy.document import Situation, document
+from sidecar.gateway.policy.facts import counters, missing
 from sidecar.gateway.policy.limits import exceeded
 from sidecar.gateway.policy.obligations import of_type
 from sidecar.gateway.policy.result import denied
@@ -101,6 +102,7 @@ class Performer:
         self._possible = False
         self._attempt_of: str | None = None
         self._took_ns = 0
+        self._addresses: tuple[str, ...] | None = None
 
     @property
     def decided(self) -> str:
@@ -229,6 +231,7 @@ class Performer:
         prior_tools = self._ledger.prior_tools(self.call)
         told = self._opening.provenance if self._opening else ()
         situation = Situation(
+            **await self._facts(),
             time_ns=self._desk.now_ns(),
             request_id=self.call.call_id,
             session_id=self.call.trace_id,
@@ -248,6 +251,8 @@ class Performer:
         started_ns = clock.monotonic_ns()
         try:
             answer = await self._desk.ports.policy.decide(asked)
+            if missing(asked, self._desk.ports.policy.reads):
+                answer = denied("policy changed while the facts it reads were looked for")
         except Exception as error:  # whatever went wrong there, it is no permission
             _LOG.error("policy failed", why=error)
             answer = denied("policy failed")
@@ -263,6 +268,28 @@ class Performer:
         except NoRoom as none:
             return events.Decided(decision=self._decision, exceeded=beyond, no_room=none.refusal)
         return events.Decided(decision=self._decision, exceeded=beyond, reserves=reserves)
+
+    async def _facts(self) -> dict[str, Any]:
+        """What is known of the caller and the tool, and what else the bundle reads."""
+        desk, action = self._desk, self._prepared.action
+        policy, opening = desk.ports.policy, self._opening
+        subject = desk.settings.subjects.get(self.call.principal)
+        reads = policy.reads
+        found: dict[str, Any] = {}
+        if "addresses" in reads:
+            look_up = desk.ports.addresses
+            self._addresses = await look_up(action.upstream) if look_up is not None else ()
+            found["resolved_ips"] = self._addresses
+        if reads:
+            found["counters"] = counters(self._ledger, self.call, reads, desk.now_ns())
+        return found | {
+            "client_ip": opening.client_ip if opening else None,
+            "claimed": opening.claimed if opening else {},
+            "place": desk.ports.registry.place(action.upstream),
+            "policy_revision": policy.revision,
+            "trust": (subject.trust or None) if subject else None,
+            "labels": subject.labels if subject else {},
+        }
 
     def _tell(self, asked: dict[str, Any], at_ns: int, took_ns: int) -> None:
         """For the decision log, if there is one."""
@@ -431,6 +458,7 @@ class Performer:
             idempotency_key=upstream_key(self._desk.house.secret, hashed) if hashed else None,
             episode=self._principal.episode,
             limits=self._limits,
+            addresses=self._addresses,
             audience=sending.shown(
                 None if self._masked else self._audience,
                 self._decision.decision_id if self._decision else "",

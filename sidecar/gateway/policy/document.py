@@ -6,7 +6,10 @@ detail.
    fetched.
 2. No secret is in it: no credential, no idempotency key, no approval token.
 3. What policy sees is what is hashed and sent: ``http`` and ``arguments`` are the Action's own.
-4. ``normalized`` is a copy of the arguments' text under NFKC and case folding, for deny rules to
+4. What an agent says of itself is no fact: who it is, for whom it acts and where it came from its
+   credential, its provider and its connection say; the provenance it adds only makes stricter.
+5. What a tool's MCP server claims of it stands under ``annotations_claimed`` and nowhere else.
+6. ``normalized`` is a copy of the arguments' text under NFKC and case folding, for deny rules to
    match on; it is never sent.
 
 The schema is policies/schema/input.json; the source gateway.md §2.5.
@@ -24,15 +27,19 @@ from processors.model.principal import Principal
 from sidecar.canonical import sha256
 
 MCP_CALL = "tools/call"
+VERSION = 1
+"""Of the document: it is raised where a member changes its meaning, not where one is added."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):
     """What is known beside the action when a decision is asked for.
 
     ``prior_tools``: names of the tools whose calls in this trace (or session) already had their
-    effect, in order. ``budget``: scope -> {limit, used, reserved} as decimal text. ``approved``: a
-    verified approval of this very action is at hand. ``provenance``: labels of what may have
-    reached the agent in this session (``provenance.labels_of``).
+    effect, in order. ``budget``: scope -> {limit, used, reserved} as decimal text. ``provenance``:
+    labels of what may have reached the agent in this session (``provenance.labels_of``).
+    ``counters``: of those the bundle reads; ``resolved_ips`` where the call would go, None where it
+    is not read. ``trust`` and ``labels`` are configured for the principal; ``claimed`` is the MCP
+    server's word of its tool; ``place`` scheme, host and port of the upstream.
     """
 
     time_ns: int
@@ -41,12 +48,16 @@ class Situation(Struct, frozen=True, kw_only=True):
     prior_tools: tuple[str, ...] = ()
     key_present: bool = False
     attempt: int = 1
-    approved: bool = False
     client_ip: str | None = None
+    resolved_ips: tuple[str, ...] | None = None
     budget: dict[str, dict[str, str]] = {}
-    counters: dict[str, int] = {}
+    counters: dict[str, Any] = {}
+    trust: str | None = None
     labels: dict[str, str] = {}
     provenance: tuple[str, ...] = ()
+    claimed: dict[str, bool] = {}
+    place: tuple[str, str, int] | None = None
+    policy_revision: str = ""
 
 
 class ToolFacts(Struct, frozen=True, kw_only=True):
@@ -86,11 +97,20 @@ def document(
                 },
             },
         },
-        "resource": _resource(action.tool, action.upstream, action.class_, action.tool_digest),
+        "resource": _resource(
+            ToolFacts(
+                name=action.tool,
+                upstream=action.upstream,
+                class_=action.class_,
+                tool_digest=action.tool_digest,
+            ),
+            situation,
+            path=action.path,
+        ),
         "arguments": action.arguments,
         "normalized": {"arguments": _folded(action.arguments)},
-        "http": _http(action, value),
-        "context": _context(situation, action.mode),
+        "http": _http(action, value, situation.place),
+        "context": _context(situation, principal, action.mode),
     }
 
 
@@ -101,8 +121,8 @@ def list_document(
     return {
         "subject": _subject(principal, situation),
         "action": {"name": "tools.list", "properties": {"class": tool.class_}},
-        "resource": _resource(tool.name, tool.upstream, tool.class_, tool.tool_digest),
-        "context": _context(situation, mode),
+        "resource": _resource(tool, situation),
+        "context": _context(situation, principal, mode),
     }
 
 
@@ -123,30 +143,38 @@ def _subject(principal: Principal, situation: Situation) -> dict[str, Any]:
         "properties": {
             "tenant": principal.project,
             "name": principal.name,
+            "owner": principal.owner,
+            "trust": situation.trust,
             "labels": situation.labels,
         },
     }
 
 
-def _resource(
-    tool: str, upstream: str, class_: SideEffectClass, tool_digest: str
-) -> dict[str, Any]:
+def _resource(tool: ToolFacts, situation: Situation, path: str | None = None) -> dict[str, Any]:
+    place = situation.place
     return {
         "type": "tool",
-        "id": tool,
+        "id": tool.name,
         "properties": {
-            "server": upstream,
-            "registered_class": class_,
-            "def_digest": tool_digest,
+            "server": tool.upstream,
+            "registered_class": tool.class_,
+            "def_digest": tool.tool_digest,
+            "annotations_claimed": situation.claimed,
+            "host": place[1] if place else None,
+            "path": path,
         },
     }
 
 
-def _http(action: Action, value: Any) -> dict[str, Any]:
+def _http(action: Action, value: Any, place: tuple[str, str, int] | None) -> dict[str, Any]:
     query: dict[str, list[str]] = {}
     for name, text in action.query:
         query.setdefault(name, []).append(text)
+    scheme, host, port = place or (None, None, None)
     return {
+        "scheme": scheme,
+        "host": host,
+        "port": port,
         "method": action.method,
         "path": action.path,
         "path_segments": action.path[1:].split("/"),
@@ -157,7 +185,10 @@ def _http(action: Action, value: Any) -> dict[str, Any]:
     }
 
 
-def _context(situation: Situation, mode: str) -> dict[str, Any]:
+def _context(situation: Situation, principal: Principal, mode: str) -> dict[str, Any]:
+    network: dict[str, Any] = {"client_ip": situation.client_ip}
+    if situation.resolved_ips is not None:
+        network["resolved_ips"] = list(situation.resolved_ips)
     return {
         "time_ns": situation.time_ns,
         "request_id": situation.request_id,
@@ -171,8 +202,9 @@ def _context(situation: Situation, mode: str) -> dict[str, Any]:
             "labels": list(situation.provenance),
             "known": situation.session_id is not None,
         },
-        "approved": situation.approved,
-        "network": {"client_ip": situation.client_ip},
+        "on_behalf_of": principal.on_behalf_of or None,
+        "network": network,
+        "gateway": {"version": VERSION, "policy_revision": situation.policy_revision},
         "budget": situation.budget,
         "counters": situation.counters,
     }

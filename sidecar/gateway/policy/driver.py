@@ -20,6 +20,7 @@ from sidecar.errors import SidecarError
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.contents import TEST_SUFFIX
+from sidecar.gateway.policy.facts import Fact, read_facts
 from sidecar.gateway.policy.lint import Finding, lint
 from sidecar.gateway.policy.order import dependency_order, other_orders
 from sidecar.gateway.policy.probe import probes, words
@@ -38,11 +39,13 @@ class RuleTest(Struct, frozen=True, kw_only=True):
 
 
 class Inspected(Struct, frozen=True):
-    """A child that has parsed the bundle, the bundle in its order, and what is wrong with it."""
+    """A child that has parsed the bundle, the bundle in its order, what is wrong with it, and which
+    facts it reads."""
 
     child: Child
     bundle: Bundle
     findings: tuple[Finding, ...]
+    reads: frozenset[Fact]
 
 
 async def inspect(bundle: Bundle) -> Inspected:
@@ -57,7 +60,7 @@ async def inspect(bundle: Bundle) -> Inspected:
         modules = [read_module(tree) for tree in trees]
         ordered = _in_order(bundle, modules)
         findings = lint(modules) or await _order_findings(child, ordered, trees)
-        return Inspected(child, ordered, findings)
+        return Inspected(child, ordered, findings, read_facts(modules))
     except BaseException as error:
         await _end(child)
         if isinstance(error, ChildFailed):

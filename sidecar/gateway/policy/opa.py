@@ -26,6 +26,7 @@ from sidecar.egress.client import Egress, EgressFailed
 from sidecar.egress.rules import Target
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.document import encode, input_digest
+from sidecar.gateway.policy.facts import FACTS, Fact
 from sidecar.gateway.policy.result import PolicyAnswer, denied, read_answer
 from sidecar.telemetry import DECISION_SECONDS, log
 
@@ -84,6 +85,11 @@ class OpaServer:
     def revision(self) -> str:
         """The revision of OPA's bundles when it was last asked."""
         return self._revision
+
+    @property
+    def reads(self) -> frozenset[Fact]:
+        """All facts: what OPA's bundle reads is not known here."""
+        return FACTS
 
     @property
     def answering(self) -> bool:

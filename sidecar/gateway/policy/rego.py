@@ -28,6 +28,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     ``wide_negations``: lines of a ``not`` over more than a reference, or than plain local
     variables. ``open_head``: a variable stands in its name with more after it, as in ``p[x].q``.
+    ``inputs``: what of the input it refers to, as far as that is known.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     is_function: bool
     calls: tuple[Call, ...]
     references: tuple[Path, ...]
+    inputs: tuple[Path, ...]
     mocked: tuple[Path, ...]
     values: tuple[Node, ...]
     only_negations: bool
@@ -97,6 +99,7 @@ def _rule(node: Node, file: str, scope: _Scope) -> Rule:
         is_function=kind == "Spec" and "Func" in body["head"],
         calls=tuple(_calls(tree, scope)),
         references=tuple(_references(tree, scope, local)),
+        inputs=tuple(_inputs(tree, scope, local)),
         mocked=tuple(_mocked(tree, scope)),
         values=tuple(_values(kind, body, head)),
         only_negations=kind == "Spec" and _only_negations(body["bodies"]),
@@ -157,6 +160,13 @@ def _references(tree: Any, scope: _Scope, local: set[str]) -> Iterator[Path]:
             continue
         resolved = scope.resolve(path)
         yield resolved if resolved[0] == "data" else (*scope.package, *path)
+
+
+def _inputs(tree: Any, scope: _Scope, local: set[str]) -> Iterator[Path]:
+    for reference in _whole_references(tree):
+        path = _static(reference)
+        if path and path[0] not in local and scope.resolve(path)[0] == "input":
+            yield scope.resolve(path)
 
 
 def _whole_references(tree: Any) -> Iterator[Node]:

@@ -25,6 +25,7 @@ from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.document import encode, input_digest
 from sidecar.gateway.policy.driver import inspect, unusable
+from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.files import check_engine
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST
 from sidecar.gateway.policy.result import PolicyAnswer, denied, read_answer
@@ -55,6 +56,7 @@ class PolicyWorker:
         self._bundle = bundle
         self._deadline_seconds = deadline_ns / 1e9
         self._engine = ""
+        self._reads: frozenset[Fact] = frozenset()
         self._active: Child | None = None
         self._spare: Child | None = None
         self._queue: deque[_Asked] = deque()
@@ -68,6 +70,11 @@ class PolicyWorker:
     def revision(self) -> str:
         """The digest of the bundle that decides."""
         return self._bundle.revision
+
+    @property
+    def reads(self) -> frozenset[Fact]:
+        """The facts that the bundle reads; known once started."""
+        return self._reads
 
     @property
     def answering(self) -> bool:
@@ -88,7 +95,7 @@ class PolicyWorker:
         """Check the engine, lint the bundle, start both children. Raises SidecarError."""
         self._engine = check_engine()
         inspected = await inspect(self._bundle)
-        child, self._bundle = inspected.child, inspected.bundle
+        child, self._bundle, self._reads = inspected.child, inspected.bundle, inspected.reads
         if inspected.findings:
             child.kill()
             await child.ended()

@@ -136,6 +136,7 @@ class McpUpstreams:
                 reuse=request.class_ == "read",
                 pool=request.tenant,
                 bytes_max=request.response_bytes_max,
+                addresses=request.addresses,
             )
         except (UpstreamFailed, asyncio.CancelledError):
             if request.class_ == "read" and not self._modern[server.name]:
@@ -296,6 +297,7 @@ class McpUpstreams:
         reuse: bool = True,
         pool: str = "",
         bytes_max: int | None = None,
+        addresses: tuple[str, ...] | None = None,
     ) -> EgressReply:
         try:
             return await self._egress.request(
@@ -309,6 +311,7 @@ class McpUpstreams:
                 pool=pool,
                 begin=exchange.begin if exchange is not None else None,
                 bytes_max=bytes_max,
+                addresses=addresses,
             )
         except EgressFailed as error:
             _LOG.warning("mcp server failed", server=server.name, reason=error.reason)

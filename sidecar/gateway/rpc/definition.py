@@ -20,6 +20,7 @@ Standing = Literal["pinned", "drifted", "new", "gone", "unusable"]
 COVERED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
 _INVISIBLE = frozenset({"Cf", "Cc", "Co", "Cn", "Zl", "Zp"})
+_HINTS = ("destructiveHint", "idempotentHint", "openWorldHint", "readOnlyHint")
 _ORDER: tuple[SideEffectClass, ...] = ("read", "write", "irreversible")
 
 
@@ -51,6 +52,13 @@ def confusable(names: Iterable[str]) -> dict[str, str]:
             found[name] = seen[folded]
         seen.setdefault(folded, name)
     return found
+
+
+def claims(annotations: Any) -> dict[str, bool]:
+    """What a server claims of a tool, for policy: the protocol's hints, as far as they are said."""
+    if not isinstance(annotations, Mapping):
+        return {}
+    return {name: annotations[name] for name in _HINTS if isinstance(annotations.get(name), bool)}
 
 
 def stricter(registered: SideEffectClass, definition: Mapping[str, Any]) -> SideEffectClass:

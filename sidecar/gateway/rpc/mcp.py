@@ -30,7 +30,7 @@ from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.rpc import head, message, sealed, wording
 from sidecar.gateway.rpc.client import McpUpstreams
-from sidecar.gateway.rpc.definition import unusable_name
+from sidecar.gateway.rpc.definition import claims, unusable_name
 from sidecar.gateway.rpc.driver import standing
 from sidecar.gateway.rpc.events import event
 from sidecar.gateway.rpc.listing import listed, offer
@@ -199,7 +199,7 @@ class McpWire:
             ),
             None,
         )
-        refusal = await self._standing(talk, call, registered)
+        refusal, claimed = await self._standing(talk, call, registered)
         waits = state is not None or (key is not None and key == self._pending.get(call.place))
 
         def request(key: str | None) -> ToolRequest:
@@ -210,6 +210,8 @@ class McpWire:
                 headers=self._headers(talk, registered, key, waits=waits),
                 body=talk.said.arguments or b"{}",
                 refusal=refusal,
+                client_ip=talk.asked.client_ip,
+                claimed=claimed,
             )
 
         listener = _Listener(talk, call.token)
@@ -274,23 +276,25 @@ class McpWire:
 
     async def _standing(
         self, talk: "_Talk", call: "_Call", tool: RegisteredTool | None
-    ) -> Refusal | None:
-        """Why the tool's definition lets no call of it pass, or None. Raises RpcRefused."""
+    ) -> tuple[Refusal | None, dict[str, bool]]:
+        """Why the tool's definition lets no call of it pass, or None; and what its server claims of
+        it. Raises RpcRefused."""
         found = await self._definitions(talk.server)
         if tool is None:
-            return None  # the registry refuses it, with a receipt
-        head.check_parameters(
-            talk.asked.headers, found.get(call.name, {}).get("inputSchema"), call.arguments
-        )
+            return None, {}  # the registry refuses it, with a receipt
+        definition = found.get(call.name, {})
+        head.check_parameters(talk.asked.headers, definition.get("inputSchema"), call.arguments)
+        claimed = claims(definition.get("annotations"))
         stands = standing(talk.server, call.name, tool.config.definition, found)
         if stands == "pinned":
-            return None
-        return Refusal(
+            return None, claimed
+        refusal = Refusal(
             status=403,
             code=f"tool_{stands}",
             detail=f"the definition of {tool.name} is not the reviewed one: a person has to look "
             "at it before it is called again",
         )
+        return refusal, claimed
 
     def _headers(
         self, talk: "_Talk", tool: RegisteredTool | None, key: str | None, *, waits: bool
@@ -370,6 +374,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     body: bytes
     principal: Principal
     open_stream: OpenStream
+    client_ip: str | None = None
 
     def one(self, name: str) -> str | None:
         """A header's value. Raises Refused where it stands twice."""

@@ -8,7 +8,7 @@
 import json
 
 from processors.model.call import Receipt
-from sidecar.store.ledger import CallQuery, CallRow, OpenedCall
+from sidecar.store.ledger import CallQuery, CallRow, Counted, OpenedCall
 from sidecar.store.postgres import chain
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
@@ -114,6 +114,35 @@ async def prior_tools(connection: Connection, call: OpenedCall) -> tuple[str, ..
         *(call.trace_id, call.project, call.principal),
     )
     return tuple(row[0] for row in reversed(rows))
+
+
+_COUNTED = (
+    "SELECT tool, class AS class_,"
+    " count(*) FILTER (WHERE phase IN ('authorised', 'executed') AND effect <> 'not_executed')"
+    " AS made, count(*) FILTER (WHERE phase = 'refused') AS refused"
+    " FROM call WHERE {} AND project = $1 AND principal = $2"
+    " GROUP BY tool, class ORDER BY tool, class"
+)
+
+
+async def counted(
+    connection: Connection, call: OpenedCall, since_ns: int, traceless: bool
+) -> list[Counted]:
+    """How many calls of each tool this principal made since then; ``traceless``: without a
+    trace."""
+    rows = await connection.fetch(
+        _COUNTED.format("started_at_ns > $3 AND (NOT $4 OR trace_id IS NULL)"),
+        *(call.project, call.principal, since_ns, traceless),
+    )
+    return [Counted(**dict(row)) for row in rows]
+
+
+async def counted_in_session(connection: Connection, call: OpenedCall) -> list[Counted]:
+    """How many calls of each tool this principal made in this trace."""
+    rows = await connection.fetch(
+        _COUNTED.format("trace_id = $3"), *(call.project, call.principal, call.trace_id)
+    )
+    return [Counted(**dict(row)) for row in rows]
 
 
 async def find_opened(connection: Connection, call_id: str) -> OpenedRow | None:

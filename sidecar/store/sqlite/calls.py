@@ -10,7 +10,7 @@ import sqlite3
 from typing import Any
 
 from processors.model.call import Receipt
-from sidecar.store.ledger import CallQuery, CallRow, OpenedCall
+from sidecar.store.ledger import CallQuery, CallRow, Counted, OpenedCall
 from sidecar.store.receipts import from_document
 from sidecar.store.sealing import FactRow, OpenedRow, opened_by
 
@@ -104,6 +104,38 @@ def prior_tools(connection: sqlite3.Connection, call: OpenedCall) -> tuple[str, 
         (call.trace_id, call.project, call.principal),
     ).fetchall()
     return tuple(row[0] for row in reversed(rows))
+
+
+_COUNTED = (
+    "SELECT tool, class,"
+    " sum(phase IN ('authorised', 'executed') AND effect != 'not_executed'), sum(phase = 'refused')"
+    " FROM call WHERE {} AND project = ? AND principal = ?"
+    " GROUP BY tool, class ORDER BY tool, class"
+)
+
+
+def counted(
+    connection: sqlite3.Connection, call: OpenedCall, since_ns: int, traceless: bool
+) -> list[Counted]:
+    """How many calls of each tool this principal made since then; ``traceless``: without a
+    trace."""
+    rows = connection.execute(
+        _COUNTED.format("started_at_ns > ? AND (NOT ? OR trace_id IS NULL)"),
+        (since_ns, traceless, call.project, call.principal),
+    )
+    return [_count(row) for row in rows]
+
+
+def counted_in_session(connection: sqlite3.Connection, call: OpenedCall) -> list[Counted]:
+    """How many calls of each tool this principal made in this trace."""
+    rows = connection.execute(
+        _COUNTED.format("trace_id = ?"), (call.trace_id, call.project, call.principal)
+    )
+    return [_count(row) for row in rows]
+
+
+def _count(row: tuple[Any, ...]) -> Counted:
+    return Counted(tool=row[0], class_=row[1], made=row[2], refused=row[3])
 
 
 def find_opened(connection: sqlite3.Connection, call_id: str) -> OpenedRow | None:

@@ -239,6 +239,19 @@ def test_a_token_of_an_agent_is_an_agents_and_never_approves():
         acting_in(both, "payments")
 
 
+@pytest.mark.requirement("GW-02")
+def test_for_whom_an_agent_acts_is_what_its_provider_says_and_nobody_else():
+    asked = provider(on_behalf_of_claim="act.sub")
+    agents = {"groups": ["refund-bots"]}
+    acting = judged(token(claims(**agents, act={"sub": "ann"})), asked)
+    assert acting.on_behalf_of == "ann"
+    assert judged(token(claims(**agents)), asked).on_behalf_of == ""
+    assert judged(token(claims(**agents, act={"sub": "ann"}))).on_behalf_of == ""
+    for odd in ("", 7, ["ann"], "a\nb", "x" * 256):
+        with pytest.raises(Unauthenticated, match=r"act\.sub"):
+            judged(token(claims(**agents, act={"sub": odd})), asked)
+
+
 def test_a_role_in_an_organisation_is_one_in_its_projects_only():
     found = judged(token(claims(groups=[], realm_access={"roles": ["admin"]})))
     assert found.grants == (Grant(project="payments", role="admin"),

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.document import encode
+from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.live.change import Difference, Report, difference, kind_of, report
 from sidecar.gateway.policy.release import Release
 from sidecar.gateway.policy.result import PolicyAnswer
@@ -55,6 +56,7 @@ class LivePolicy:
         self.activate: Activate = _nobody
         self._make = make
         self._worker = make(release)
+        self._reads: frozenset[Fact] = frozenset()
         self._shadow = make(shadow) if shadow is not None else None
         self._accept_loosening = accept_loosening
         self._last: deque[tuple[bytes, PolicyAnswer]] = deque(maxlen=remember)
@@ -67,6 +69,11 @@ class LivePolicy:
     def revision(self) -> str:
         """The digest of the bundle that decides."""
         return self._worker.revision
+
+    @property
+    def reads(self) -> frozenset[Fact]:
+        """The facts that the bundle that decides reads, or the one that is tried beside it."""
+        return self._reads
 
     @property
     def answering(self) -> bool:
@@ -82,6 +89,11 @@ class LivePolicy:
             except BaseException:
                 await self._worker.stop()
                 raise
+        self._know()
+
+    def _know(self) -> None:
+        beside = self._shadow.reads if self._shadow is not None else frozenset[Fact]()
+        self._reads = self._worker.reads | beside
 
     async def stop(self) -> None:
         """Stop both. Safe twice."""
@@ -137,9 +149,11 @@ class LivePolicy:
         self._open.clear()
         try:
             self._worker = candidate
+            self._know()
             await self.activate(sequence)
         except BaseException:
             self._worker = before
+            self._know()
             raise
         finally:
             self._open.set()
