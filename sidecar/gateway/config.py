@@ -13,7 +13,7 @@ from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
-from sidecar.gateway.content import is_header, never_forwarded
+from sidecar.gateway.content import is_header, may_be_ours, merged, never_forwarded
 from sidecar.gateway.pointer import is_pointer
 from sidecar.gateway.webhook import Webhook
 from sidecar.listen.config import Tls
@@ -258,6 +258,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             seen.add(upstream.name)
             cidrs = list(_cidr_problems(f"{where}.allow_cidrs", upstream.allow_cidrs))
             found += cidrs
+            if upstream.credential and not may_be_ours(upstream.credential.header):
+                text = f"{upstream.credential.header!r} is no header that a credential can be in"
+                found.append(Problem(f"{where}.credential.header", text))
             given = upstream.tls
             if bool(given.cert_file) != bool(given.key_file):
                 found.append(Problem(f"{where}.tls", "cert_file and key_file go together"))
@@ -273,6 +276,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names: set[str] = set()
         servers = {server.name for server in self.mcp}
         upstreams = {upstream.name for upstream in self.upstreams} | servers
+        credentials = {
+            each.name: merged(each.credential.header)
+            for each in (*self.upstreams, *self.mcp)
+            if each.credential is not None
+        }
         for index, tool in enumerate(self.tools):
             where = f"tools.{index}"
             if tool.name in names:
@@ -286,7 +294,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 )
             if tool.concurrency_max < 0:
                 found.append(Problem(f"{where}.concurrency_max", "must be 0 or more"))
-            found += _header_problems(f"{where}.headers", tool)
+            found += _header_problems(where, tool, credentials.get(tool.upstream))
             found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (
                 ("timeout", tool.timeout),
@@ -320,11 +328,18 @@ def _cost_problems(where: str, tool: Tool) -> Iterator[Problem]:
             yield Problem(f"{where}.{key}.settle", text)
 
 
-def _header_problems(where: str, tool: Tool) -> Iterator[Problem]:
+def _header_problems(where: str, tool: Tool, credential: str | None) -> Iterator[Problem]:
+    """A tool's headers that are ours, or that its server could take for one of ours."""
+    key = tool.idempotency.header
+    if not may_be_ours(key) or merged(key) in (credential, "authorization", "cookie"):
+        yield Problem(f"{where}.idempotency.header", f"{key!r} is no header that a key can be in")
+    taken = {merged(key), credential}
     for name in tool.headers:
         plain = name == name.lower() and is_header(name, "")
-        if not plain or never_forwarded(name) or name == tool.idempotency.header.lower():
-            yield Problem(where, f"{name!r} is no lower-case name of a header that is sent on")
+        if not plain or never_forwarded(name) or merged(name) in taken:
+            text = f"{name!r} is no lower-case name of a header that is sent on"
+            yield Problem(f"{where}.headers", text)
+        taken.add(merged(name))
 
 
 def _match_problems(where: str, tool: Tool, *, on_mcp: bool) -> Iterator[Problem]:

@@ -40,6 +40,12 @@ _NEVER = frozenset(
         *("idempotency-key", "approval-token", "confirm-distinct", "prefer", "baggage"),
     }
 )
+_FRAMING = frozenset(
+    {
+        *("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("content-length", "content-encoding", "content-type", "accept-encoding", "expect"),
+    }
+)
 HEADERS_MAX = 100
 HEADER_BYTES_MAX = 32 * 1024
 FORM = "application/x-www-form-urlencoded"
@@ -67,9 +73,20 @@ def is_header(name: str, value: str) -> bool:
     return _TOKEN.match(name) is not None and _VALUE.match(value) is not None
 
 
+def merged(name: str) -> str:
+    """A header's name as a server reads it that tells neither case nor ``_`` from ``-`` (CGI)."""
+    return name.lower().replace("_", "-")
+
+
 def never_forwarded(name: str) -> bool:
     """Whether a header is of a connection, a caller or a proxy, and no tool may ask for it."""
+    name = merged(name)
     return name in _NEVER or name.startswith(("proxy-", "x-forwarded-", "gateway-", "x-agenttwin-"))
+
+
+def may_be_ours(name: str) -> bool:
+    """Whether the gateway may set a header of this name on its own requests."""
+    return is_header(name, "") and merged(name) not in _FRAMING
 
 
 def read_headers(headers: Headers, also: Collection[str] = ()) -> Headers:

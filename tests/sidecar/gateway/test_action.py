@@ -14,6 +14,7 @@ from sidecar.gateway.config import (
     Arguments,
     Config,
     Cost,
+    Credential,
     Idempotency,
     Match,
     Tool,
@@ -225,14 +226,47 @@ def test_a_header_that_means_something_to_a_tool_is_judged_hashed_and_sent_on():
     "name",
     ["X-Store", "a b", "", "authorization", "cookie", "host", "te", "x-forwarded-for", "forwarded",
      "x-http-method-override", "proxy-connection", "gateway-decision", "content-length",
-     "idempotency-key", "paypal-request-id"],
+     "idempotency-key", "paypal-request-id", "paypal_request_id", "x-api-key", "x_api_key",
+     "x_forwarded_for", "transfer_encoding", "content_length"],
 )  # fmt: skip
 @pytest.mark.requirement("GW-05")
+@pytest.mark.row("CVE-2026-110279")
 def test_a_tool_cannot_ask_for_headers_of_a_connection_a_caller_or_a_proxy(name):
     keys = Idempotency(header="PayPal-Request-Id")
     tool = msgspec.structs.replace(READ, headers=(name,), idempotency=keys)
+    ours = Credential(header="X-API-Key", file="key")
+    upstreams = tuple(msgspec.structs.replace(each, credential=ours) for each in UPSTREAMS)
+    config = Config(upstreams=upstreams, tools=(tool,))
+    assert [each.path for each in config.problems()] == ["tools.0.headers"]
+
+
+def test_two_headers_that_a_server_may_take_for_one_are_not_both_sent_on():
+    tool = msgspec.structs.replace(READ, headers=("x-store", "x_store"))
     config = Config(upstreams=UPSTREAMS, tools=(tool,))
     assert [each.path for each in config.problems()] == ["tools.0.headers"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "X Key", "X-Key\r\nHost: evil", "X-K\xe9y", "Host", "Content-Length", "content_length",
+     "Transfer-Encoding", "Connection", "Expect"],
+)  # fmt: skip
+@pytest.mark.requirement("GW-05")
+@pytest.mark.row("GHSA-v2x6-wwfw-r2rq")
+def test_a_header_of_ours_is_one_that_frames_nothing(name):
+    keyed = msgspec.structs.replace(READ, idempotency=Idempotency(header=name))
+    ours = Credential(header=name, file="key")
+    upstreams = tuple(msgspec.structs.replace(each, credential=ours) for each in UPSTREAMS)
+    said = [each.path for each in Config(upstreams=upstreams, tools=(keyed,)).problems()]
+    assert {"upstreams.0.credential.header", "tools.0.idempotency.header"} <= set(said)
+
+
+def test_a_key_is_not_in_the_header_of_the_credential():
+    keyed = msgspec.structs.replace(READ, idempotency=Idempotency(header="X_Api_Key"))
+    ours = Credential(header="X-API-Key", file="key")
+    upstreams = tuple(msgspec.structs.replace(each, credential=ours) for each in UPSTREAMS)
+    said = [each.path for each in Config(upstreams=upstreams, tools=(keyed,)).problems()]
+    assert said == ["tools.0.idempotency.header"]
 
 
 @pytest.mark.parametrize(
