@@ -5,56 +5,43 @@ sent.
 1. Names are resolved here, every answer is vetted, and the vetted literal is dialled with Host and
    SNI kept: there is no second resolution that could answer differently.
 2. One request is one attempt at most: no redirects, no proxies from the environment, no cookies,
-   and aiohttp's silent second try of a dropped connection is off. Another *address* is tried only
-   while nothing was sent.
+   no second try of a dropped connection. Another *address* is tried only while nothing was sent.
 3. ``EgressFailed.sent`` is false only where no connection was made. From then on a byte may have
    left.
 4. ``reuse`` false dials anew and closes after; pooled connections are for reads and belong to one
-   target and one ``pool`` of it. One that speaks before it is asked is hung up on: what it says is
-   no answer to whoever asks next.
-5. A reply is whole and within its size, or a failure; so is one of another version than HTTP/1, or
-   of a transfer coding but ``chunked``. Bodies are handed on as they came, undecoded.
+   target and one ``pool`` of it.
+5. A reply is whole and within its size, or a failure. Bodies are handed on as they came, undecoded.
 6. The sidecar's own ports on this machine are never dialled.
-7. An upstream may say "wait" (1xx) a few times; one that goes on saying it is hung up on, before
-   its words fill memory or keep the loop. So is one whose framing outweighs its body.
+7. How a request is written and an answer read: ``egress.http``.
 """
 
 import asyncio
-import functools
-import io
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from typing import Any, cast
 
 import aiohttp
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http_parser import RawResponseMessage
-from aiohttp.streams import StreamReader
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
-from yarl import URL
 
 from sidecar.clock import monotonic_ns
+from sidecar.egress import http
+from sidecar.egress.http import INTERIM_MAX as INTERIM_MAX
+from sidecar.egress.http import Connection, Headers
 from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, read_target, vet
 
-Headers = Sequence[tuple[str, str]]
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Take = Callable[[bytes], Awaitable[object]]
 Begin = Callable[[int, tuple[tuple[str, str], ...]], Awaitable[Take | None]]
 """Told the head of an answer; what it returns is given the body as it comes, and says True once it
 has enough; None wants it whole. Neither may raise."""
 
-INTERIM_MAX = 8
-"""1xx answers that may come before the real one."""
 RESPONSE_BYTES_MAX = 8 * 1024**2
-_FRAMING_BYTES_MAX = 1024**2
-"""What the framing of an answer may take beside eight times the answer."""
-_WRITTEN_AT_ONCE_MAX = 256 * 1024
-_VERSIONS = frozenset({aiohttp.HttpVersion10, aiohttp.HttpVersion11})
 _KEEPALIVE_SECONDS = (
     2.0  # below what servers usually grant, so that a pooled connection is rarely dead
 )
-_SKIPPED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_Key = tuple[str, str, str, int, str, str]
+"""Whose connections they are: target, scheme, host, port, literal address, pool."""
 
 
 class EgressReply(Struct, frozen=True, kw_only=True):
@@ -73,13 +60,6 @@ class EgressFailed(Exception):
         self.sent = sent
         self.reason = reason
         super().__init__(reason)
-
-
-class _Progress:
-    """What is known of one attempt while it runs; aiohttp's tracing writes it."""
-
-    def __init__(self) -> None:
-        self.connected = False
 
 
 class Egress:
@@ -104,8 +84,9 @@ class Egress:
         self._tls = tls
         self._tls_of = tls_of or {}
         self._response_bytes_max = response_bytes_max
-        self._pools: dict[tuple[str, str, str], aiohttp.ClientSession] = {}
-        self._fresh: aiohttp.ClientSession | None = None
+        self._idle: dict[_Key, list[Connection]] = {}
+        self._busy: set[Connection] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def request(
         self,
@@ -137,17 +118,23 @@ class Egress:
                 addresses = await self._addresses(endpoint, deadline_ns)
         except TargetRefused as error:
             raise EgressFailed(False, str(error)) from error
-        session = self._session(endpoint, reuse, pool)
+        try:
+            head = http.head(
+                *(method, endpoint.base_path + path_query, endpoint.authority, headers, body),
+                keep=reuse,
+            )
+        except ValueError as error:
+            raise EgressFailed(False, f"{target.name}: {error}") from error
         failure = EgressFailed(False, f"{target.name}: the deadline passed before a connection")
         for address in addresses:
-            left_ns = ends_ns - monotonic_ns()
-            if left_ns <= 0:
+            if monotonic_ns() >= ends_ns:
                 break
             dial = _Dial(
-                endpoint, address, method, path_query, headers, body, left_ns, begin, largest
+                *(endpoint, address, method == "HEAD", head, body, ends_ns, begin, largest),
+                pool=pool if reuse else None,
             )
             try:
-                return await self._attempt(session, dial)
+                return await self._attempt(dial)
             except EgressFailed as error:
                 failure = error
                 if error.sent:
@@ -164,10 +151,12 @@ class Egress:
 
     async def close(self) -> None:
         """Close every connection. Safe twice, and without use."""
-        sessions = [*self._pools.values(), *([self._fresh] if self._fresh else [])]
-        self._pools, self._fresh = {}, None
-        for session in sessions:
-            await session.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        idle, self._idle = self._idle, {}
+        for connection in (*(each for some in idle.values() for each in some), *self._busy):
+            connection.close()
 
     async def _addresses(self, endpoint: Endpoint, deadline_ns: int) -> tuple[str, ...]:
         if endpoint.literal:
@@ -185,120 +174,107 @@ class Egress:
             raise LeadsBack(f"{endpoint.name}: port {endpoint.port} is the sidecar's own")
         return addresses
 
-    def _session(self, endpoint: Endpoint, reuse: bool, pool: str) -> aiohttp.ClientSession:
-        if not reuse:
-            if self._fresh is None:
-                self._fresh = _open_session(_Connector(force_close=True, limit=0))
-            return self._fresh
-        key = (endpoint.name, f"{endpoint.scheme}://{endpoint.authority}", pool)
-        if key not in self._pools:
-            self._pools[key] = _open_session(
-                _Connector(keepalive_timeout=_KEEPALIVE_SECONDS, limit=0)
-            )
-        return self._pools[key]
-
-    async def _attempt(self, session: aiohttp.ClientSession, dial: "_Dial") -> EgressReply:
-        progress = _Progress()
+    async def _attempt(self, dial: "_Dial") -> EgressReply:
+        connected = whole = False
+        connection = None
         try:
-            async with session.request(
-                dial.method,
-                dial.url,
-                headers=dial.wire_headers,
-                data=dial.data,
-                ssl=self._tls_of.get(dial.endpoint.name) or self._tls or True,
-                server_hostname=dial.endpoint.host if dial.endpoint.scheme == "https" else None,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=dial.left_ns / 1e9),
-                trace_request_ctx=progress,
-            ) as response:
-                return await self._read(response, dial)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            reason = _reason(error, progress)
-            raise EgressFailed(progress.connected, f"{dial.endpoint.name}: {reason}") from error
+            connection = self._kept(dial)
+            if connection is None:  # not "or": one with nothing in its queue is empty, so false
+                connection = await self._dialled(dial)
+            connected = True
+            self._busy.add(connection)
+            late = asyncio.get_running_loop().call_later(dial.left_seconds, connection.expire)
+            try:
+                reply = await self._exchange(connection, dial)
+            finally:
+                late.cancel()
+            whole = True
+            return reply
+        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
+            reason = _reason(error, connected)
+            raise EgressFailed(connected, f"{dial.endpoint.name}: {reason}") from error
+        finally:
+            if connection is not None:
+                self._busy.discard(connection)
+                self._let_go(connection, dial, whole=whole)
 
-    async def _read(self, response: aiohttp.ClientResponse, dial: "_Dial") -> EgressReply:
+    async def _exchange(self, connection: Connection, dial: "_Dial") -> EgressReply:
+        connection.ask(dial.head, dial.body, bodiless=dial.bodiless)
+        message, content = await connection.answer()
         headers = tuple(
-            (name.decode("latin-1").lower(), value.decode("latin-1"))
-            for name, value in response.raw_headers
+            [
+                (name.decode("latin-1").lower(), value.decode("latin-1"))
+                for name, value in message.raw_headers
+            ]
         )
-        if why := _misframed(response, headers):
+        if why := http.misframed(message, headers):
             raise EgressFailed(True, f"{dial.endpoint.name}: {why}")
-        take = await dial.begin(response.status, headers) if dial.begin else None
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > dial.bytes_max:
-                response.close()
-                raise EgressFailed(
-                    True, f"{dial.endpoint.name}: the answer exceeds {dial.bytes_max} bytes"
-                )
-            if take is not None and await take(chunk):
-                response.close()
-                break
+        take = await dial.begin(message.code, headers) if dial.begin else None
+        # Read at once where all of it is there, as it is of a small answer.
+        body = bytearray(content.read_nowait() if content.is_eof() and take is None else b"")
+        if len(body) > dial.bytes_max:
+            raise dial.too_large()
+        if not content.at_eof():
+            async for chunk in content.iter_any():
+                body += chunk
+                if len(body) > dial.bytes_max:
+                    raise dial.too_large()
+                if take is not None and await take(chunk):
+                    break
         return EgressReply(
-            status=response.status,
-            headers=headers,
-            body=bytes(body),
-            address=dial.address,
+            status=message.code, headers=headers, body=bytes(body), address=dial.address
         )
 
+    def _kept(self, dial: "_Dial") -> Connection | None:
+        """A connection that is still good for a request."""
+        key = dial.key
+        kept = self._idle.get(key) if key is not None else None
+        oldest = asyncio.get_running_loop().time() - _KEEPALIVE_SECONDS
+        while kept:
+            connection = kept.pop()
+            if connection.usable and connection.idle_since >= oldest:
+                return connection
+            connection.close()
+        return None
 
-class _Connection(ResponseHandler):
-    """aiohttp's, which queues what comes however much it is and however little of it is wanted."""
+    async def _dialled(self, dial: "_Dial") -> Connection:
+        secure = dial.endpoint.scheme == "https"
+        tls = self._tls_of.get(dial.endpoint.name) or self._tls or http.verified()
+        async with asyncio.timeout(dial.left_seconds):
+            return await http.connect(
+                *(dial.address, dial.endpoint.port),
+                tls=tls if secure else None,
+                server_name=dial.endpoint.host if secure else None,
+            )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
-        self._interim = 0
-        self._owed = False
-        self._wire_bytes = 0
-
-    def set_response_params(self, **given: Any) -> None:
-        """A request is about to be sent."""
-        self._owed, self._wire_bytes = True, 0
-        super().set_response_params(**given)
-
-    def data_received(self, data: bytes) -> None:
-        if self._interim > INTERIM_MAX:
+    def _let_go(self, connection: Connection, dial: "_Dial", *, whole: bool) -> None:
+        """Keep it for the next read, or close it: at once where its request did not end."""
+        if not whole:
+            connection.abort()
             return
-        if data and not self._owed and (self._payload is None or self._payload.is_eof()):
-            self._hang_up("it spoke before it was asked")
+        key = dial.key
+        if key is None or not connection.usable:
+            connection.close()
             return
-        super().data_received(data)
-        self._wire_bytes += len(data)
-        body = self._payload
-        if body is None or body.is_eof():
-            return
-        if self._wire_bytes > _FRAMING_BYTES_MAX + 9 * body.total_bytes:
-            failure = aiohttp.ClientPayloadError("the answer is more framing than body")
-            body.set_exception(failure)
-            self._hang_up(str(failure))
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.setdefault(key, []).append(connection)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(_KEEPALIVE_SECONDS, self._sweep)
 
-    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        if self._interim > INTERIM_MAX:
-            return
-        if not 100 <= data[0].code < 200:
-            self._interim, self._owed = 0, False
-            super().feed_data(data, size)
-            return
-        self._interim += 1
-        if self._interim <= INTERIM_MAX:
-            super().feed_data(data, size)
-        else:
-            self._hang_up("the answer is 1xx without end")
-
-    def _hang_up(self, why: str) -> None:
-        self.set_exception(aiohttp.ClientPayloadError(why))
-        if self.transport is not None:
-            self.transport.abort()
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Makes connections that are bounded."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        made = functools.partial(_Connection, loop=self._loop)
-        self._factory = cast(functools.partial[ResponseHandler], made)
+    def _sweep(self) -> None:
+        """Close what has been idle for too long."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - _KEEPALIVE_SECONDS
+        found, self._idle = self._idle, {}
+        for key, some in found.items():
+            good = [each for each in some if each.usable and each.idle_since >= oldest]
+            for each in set(some) - set(good):
+                each.close()
+            if good:
+                self._idle[key] = good
+        again = loop.call_later(_KEEPALIVE_SECONDS, self._sweep) if self._idle else None
+        self._sweeping = again
 
 
 class _Dial(Struct, frozen=True):
@@ -306,35 +282,29 @@ class _Dial(Struct, frozen=True):
 
     endpoint: Endpoint
     address: str
-    method: str
-    path_query: str
-    headers: Headers
+    bodiless: bool
+    head: bytes
     body: bytes
-    left_ns: int
+    ends_ns: int
     begin: Begin | None
     bytes_max: int
+    pool: str | None
 
     @property
-    def url(self) -> URL:
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        path = self.endpoint.base_path + self.path_query
-        return URL(f"{self.endpoint.scheme}://{host}:{self.endpoint.port}{path}", encoded=True)
+    def key(self) -> _Key | None:
+        """None where the connection is for this request alone."""
+        if self.pool is None:
+            return None
+        end = self.endpoint
+        return (end.name, end.scheme, end.host, end.port, self.address, self.pool)
 
     @property
-    def data(self) -> bytes | io.BytesIO | None:
-        """The body: a large one is written in parts, so that the loop goes on meanwhile."""
-        large = len(self.body) > _WRITTEN_AT_ONCE_MAX
-        return io.BytesIO(self.body) if large else self.body or None
+    def left_seconds(self) -> float:
+        return (self.ends_ns - monotonic_ns()) / 1e9
 
-    @property
-    def wire_headers(self) -> list[tuple[str, str]]:
-        length = [] if self.body or self.method in ("GET", "HEAD") else [("content-length", "0")]
-        return [
-            ("host", self.endpoint.authority),
-            ("accept-encoding", "identity"),
-            *length,
-            *self.headers,
-        ]
+    def too_large(self) -> EgressFailed:
+        reason = f"{self.endpoint.name}: the answer exceeds {self.bytes_max} bytes"
+        return EgressFailed(True, reason)
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
@@ -344,47 +314,11 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
     return [str(entry[4][0]) for entry in found]
 
 
-def _open_session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-    tracing = aiohttp.TraceConfig()
-    tracing.on_connection_create_end.append(_connected)
-    tracing.on_connection_reuseconn.append(_connected)
-    session = aiohttp.ClientSession(
-        connector=connector,
-        trace_configs=[tracing],
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=_SKIPPED,
-        trust_env=False,
-        max_line_size=8190,
-        max_field_size=8190,
-    )
-    # aiohttp re-sends GET, PUT and DELETE once when a connection drops: a second attempt nobody
-    # asked for
-    session._retry_connection = False
-    return session
-
-
-async def _connected(_session: object, context: object, _params: object) -> None:
-    progress = getattr(context, "trace_request_ctx", None)
-    if isinstance(progress, _Progress):
-        progress.connected = True
-
-
-def _reason(error: Exception, progress: _Progress) -> str:
+def _reason(error: Exception, connected: bool) -> str:
     if isinstance(error, TimeoutError):
-        return "no whole answer in time" if progress.connected else "no connection in time"
+        return "no whole answer in time" if connected else "no connection in time"
     text = str(error) or type(error).__name__
     return text.replace("\r", " ").replace("\n", " ")[:300]
-
-
-def _misframed(response: aiohttp.ClientResponse, headers: Headers) -> str | None:
-    """Why an answer cannot be read in one way, or None (RFC 9112 §6.1)."""
-    codings = [value.strip().lower() for name, value in headers if name == "transfer-encoding"]
-    if response.version not in _VERSIONS or response.status < 200:
-        return "the answer is not HTTP/1.1"
-    if codings and (codings != ["chunked"] or response.version != aiohttp.HttpVersion11):
-        return "the answer has a transfer coding that is not read"
-    return None
 
 
 def _is_local(address: str) -> bool:
