@@ -195,7 +195,8 @@ def _shown(loaded: Loaded) -> list[dict[str, str]]:
         mode = tool.mode or ("enforce" if tool.class_ == "irreversible" else config.mode)
         if config.mode == "twin":
             mode = "twin"
-        match = tool.match.tool or f"{tool.match.method} {tool.match.path}"
+        given = tool.match
+        match = given.tool or given.resource or given.prompt or f"{given.method} {given.path}"
         rows.append(
             {
                 "name": name,

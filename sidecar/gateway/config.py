@@ -99,11 +99,19 @@ class ExtAuthz(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which requests are this tool: method, and a path template such as ``/orders/{order_id}``; or
-    ``tool``, its name on an MCP server."""
+    ``tool``, its name on an MCP server; or ``resource`` or ``prompt``, a pattern of the URIs or
+    names there (``*`` any characters but ``/``, ``**`` any)."""
 
     method: str = ""
     path: str = ""
     tool: str = ""
+    resource: str = ""
+    prompt: str = ""
+
+    @property
+    def on_mcp(self) -> bool:
+        """Whether it is something of an MCP server."""
+        return bool(self.tool or self.resource or self.prompt)
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -345,11 +353,14 @@ def _header_problems(where: str, tool: Tool, credential: str | None) -> Iterator
 def _match_problems(where: str, tool: Tool, *, on_mcp: bool) -> Iterator[Problem]:
     match = tool.match
     if on_mcp:
-        if match.method or match.path or not match.tool:
-            yield Problem(where, "names the tool of an MCP server by tool, and by nothing else")
+        named = sum(bool(each) for each in (match.tool, match.resource, match.prompt))
+        if match.method or match.path or named != 1:
+            text = "names what is on an MCP server by tool, resource or prompt, and by nothing else"
+            yield Problem(where, text)
         return
-    if match.tool:
-        yield Problem(f"{where}.tool", f"{tool.upstream!r} is no MCP server")
+    if match.on_mcp:
+        key = next(key for key in ("tool", "resource", "prompt") if getattr(match, key))
+        yield Problem(f"{where}.{key}", f"{tool.upstream!r} is no MCP server")
     if not match.path.startswith("/"):
         yield Problem(f"{where}.path", "must start with /")
 

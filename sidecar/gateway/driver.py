@@ -11,7 +11,8 @@
 import asyncio
 import hmac
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from processors.model.names import CALL_CLASS, CALL_TOOL, DECISION_EFFECT
 from processors.model.principal import Principal
@@ -157,6 +158,10 @@ class Gateway:
                 do="Use the newest release, or release the older policy under a higher number.",
             )
 
+    async def drained(self) -> None:
+        """Returns once ``drain`` was called."""
+        await self._draining.wait()
+
     def drain(self) -> None:
         """From now on no call waits for a person or for another call. Safe without start."""
         self._draining.set()
@@ -244,8 +249,13 @@ class Gateway:
             _LOG.error("ledger failed", approval_id=approval_id, why=error)
             return response.refused(store_failed(), "", "")
 
-    async def sees(self, tool: RegisteredTool, principal: Principal) -> bool:
-        """Whether a principal may know that there is this tool: credential and policy say so."""
+    async def sees(
+        self, tool: RegisteredTool, principal: Principal, mcp: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Whether a principal may know that there is this tool: credential and policy say so.
+
+        ``mcp``: what stands in which list of an MCP server, where that is no tool.
+        """
         if principal.tools and tool.name not in principal.tools:
             return False
         facts = ToolFacts(
@@ -253,6 +263,7 @@ class Gateway:
             upstream=tool.config.upstream,
             class_=tool.config.class_,
             tool_digest=tool.tool_digest,
+            mcp=mcp,
         )
         mode = "twin" if self._settings.mode == "twin" else "live"
         situation = Situation(time_ns=self._now_ns(), request_id=self._new_id())

@@ -31,7 +31,8 @@ from sidecar.gateway.forward import CHALLENGE, CREDENTIAL, below, credential, re
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, preferences
-from sidecar.gateway.rpc.mcp import Asked, McpWire
+from sidecar.gateway.rpc.http import Asked
+from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
@@ -148,6 +149,7 @@ class GatewayServer:
                 principal=principal,
                 client_ip=request.remote,
                 open_stream=partial(self._stream, request),
+                known=partial(self._principal, request, headers),
             )
             return await self._mcp.answer(self._gateway, named[1], asked)
         stream = self._stream(request)

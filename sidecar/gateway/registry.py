@@ -97,7 +97,8 @@ class Registry:
         self.upstreams = dict(upstreams)
         self.tools = {tool.name: tool for tool in tools}
         self._places = {name: _place(each.url) for name, each in self.upstreams.items()}
-        self._servers = frozenset(tool.config.upstream for tool in tools if tool.config.match.tool)
+        on_mcp = [tool.config for tool in tools if tool.config.match.on_mcp]
+        self._servers = frozenset(config.upstream for config in on_mcp)
         self._routes: dict[tuple[str, str], list[RegisteredTool]] = {}
         for tool in sorted(tools, key=_specificity):
             key = (tool.config.upstream, tool.config.match.method)

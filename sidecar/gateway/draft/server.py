@@ -71,7 +71,11 @@ def standings(
     found: Mapping[str, Mapping[str, Any]],
 ) -> tuple[Stands, ...]:
     """How every tool of a server stands, by name; ``found``: what it defines now."""
-    pinned = {tool.match.tool: tool.definition for tool in tools if tool.upstream == server}
+    pinned = {
+        tool.match.tool: tool.definition
+        for tool in tools
+        if tool.upstream == server and tool.match.tool
+    }
     result = []
     for name in sorted(pinned.keys() | found.keys()):
         now, before = found.get(name), reviewed.get(name)

@@ -35,6 +35,7 @@ from sidecar.gateway.policy.limits import exceeded
 from sidecar.gateway.policy.obligations import of_type
 from sidecar.gateway.policy.result import denied
 from sidecar.gateway.problem import Refusal
+from sidecar.gateway.protocol import asked_of
 from sidecar.gateway.provenance import labels_of
 from sidecar.gateway.recovery.driver import resolve
 from sidecar.gateway.request import ToolReply
@@ -246,7 +247,7 @@ class Performer:
             self._principal,
             situation,
             self._prepared.value,
-            mcp_tool=self._prepared.tool.config.match.tool,
+            mcp=asked_of(self._prepared.tool.config.match, action.arguments),
         )
         started_ns = clock.monotonic_ns()
         try:

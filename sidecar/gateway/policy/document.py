@@ -16,6 +16,7 @@ The schema is policies/schema/input.json; the source gateway.md §2.5.
 """
 
 import unicodedata
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -26,7 +27,6 @@ from processors.model.names import SideEffectClass
 from processors.model.principal import Principal
 from sidecar.canonical import sha256
 
-MCP_CALL = "tools/call"
 VERSION = 1
 """Of the document: it is raised where a member changes its meaning, not where one is added."""
 
@@ -61,12 +61,14 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class ToolFacts(Struct, frozen=True, kw_only=True):
-    """What a visibility question is about: no arguments."""
+    """What a visibility question is about: no arguments. ``mcp``: the list it is asked for, and
+    what stands there, where that is no tool."""
 
     name: str
     upstream: str
     class_: SideEffectClass
     tool_digest: str
+    mcp: Mapping[str, Any] | None = None
 
 
 def document(
@@ -75,18 +77,18 @@ def document(
     situation: Situation,
     value: Any = None,
     *,
-    mcp_tool: str = "",
+    mcp: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document for ``decide``; ``value`` is the parsed JSON body, None where there is none.
 
-    ``mcp_tool``: the tool's name on its MCP server, for a call that is one of MCP's.
+    ``mcp``: method and name (or uri) of a call that is one of MCP's.
     """
-    named = {"mcp": {"method": MCP_CALL, "name": mcp_tool}} if mcp_tool else {}
+    named = {"mcp": dict(mcp)} if mcp else {}
     return {
         **named,
         "subject": _subject(principal, situation),
         "action": {
-            "name": MCP_CALL if mcp_tool else f"http.{action.method.lower()}",
+            "name": mcp["method"] if mcp else f"http.{action.method.lower()}",
             "properties": {
                 "class": action.class_,
                 "amount": action.cost_amount,
@@ -119,6 +121,7 @@ def list_document(
 ) -> dict[str, Any]:
     """The document for ``list``: may this principal see this tool?"""
     return {
+        **({"mcp": dict(tool.mcp)} if tool.mcp else {}),
         "subject": _subject(principal, situation),
         "action": {"name": "tools.list", "properties": {"class": tool.class_}},
         "resource": _resource(tool, situation),

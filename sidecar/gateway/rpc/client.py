@@ -14,7 +14,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,11 +24,14 @@ from sidecar.clock import monotonic_ns
 from sidecar.egress.client import Egress, EgressFailed, EgressReply, Take
 from sidecar.gateway.client import told, with_credential
 from sidecar.gateway.config import Upstream
+from sidecar.gateway.protocol import CALL, COMPLETE, asked_of, method_of
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc import head, message
 from sidecar.gateway.rpc.answer import Said, outcome, read_said
+from sidecar.gateway.rpc.beside import Listing, fits
 from sidecar.gateway.rpc.driver import Catalogue, standing
 from sidecar.gateway.rpc.events import Events
+from sidecar.gateway.rpc.wanted import ACKNOWLEDGED, KINDS, UPDATED
 from sidecar.gateway.stream.boundary import is_events
 from sidecar.gateway.upstream import (
     Audience,
@@ -49,15 +52,30 @@ _INFO = {"name": "agenttwin-sidecar", "version": "1"}
 _JSON = ("content-type", "application/json")
 _ACCEPT = ("accept", "application/json, text/event-stream")
 _WANTS_SESSION = frozenset({400, 404, 405, 406, 415, 422})
-_LIST_CHANGED = "notifications/tools/list_changed"
+_CHANGED = {
+    f"notifications/{kind}/list_changed": kind for kind in ("tools", "resources", "prompts")
+}
+CHANGES = frozenset({*KINDS, UPDATED, ACKNOWLEDGED})
 _PROGRESS = "notifications/progress"
 _TOLD = frozenset({_PROGRESS, "notifications/message"})
+
+
+Tell = Callable[[Said], Awaitable[bool]]
+"""Told of a change; says True once it has enough."""
 
 
 class _Session(Struct, frozen=True):
     """How a server of before 2026-07-28 is spoken to."""
 
     headers: Headers
+
+
+class _Asking(Struct, frozen=True, kw_only=True):
+    """One request of a server: its method, what its headers name, and the arguments' schema."""
+
+    method: str
+    name: str
+    schema: Any
 
 
 class McpUpstreams:
@@ -69,6 +87,8 @@ class McpUpstreams:
         self._servers = {name: registry.upstreams[name] for name in refresh_ns}
         self.catalogue = Catalogue(self.fetch, refresh_ns)
         self._numbers = itertools.count(1)
+        self._refresh_ns = refresh_ns
+        self._lists: dict[tuple[str, str], tuple[int, list[Any]]] = {}
         self._modern: dict[str, bool] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._giving_up: set[asyncio.Task[EgressReply]] = set()
@@ -81,28 +101,45 @@ class McpUpstreams:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The answer to one attempt at a tool. Raises UpstreamFailed."""
         server = self._servers[request.upstream]
-        tool = self._registry.tools[request.tool].config
         ends_ns = monotonic_ns() + request.timeout_ns
         try:
-            found = await self.catalogue.definitions(server.name)
+            asked = await self._asked(server, request)
         except UpstreamFailed as error:
             raise UpstreamFailed(False, error.reason) from error
-        if standing(server.name, tool.match.tool, tool.definition, found) != "pinned":
-            raise UpstreamFailed(False, f"{server.name}: its definition is not the reviewed one")
-        schema = found[tool.match.tool].get("inputSchema")
-        number = next(self._numbers)
-        exchange = _Exchange(number, request.call_id, request.audience)
-        sent = await self._call(server, request, tool.match.tool, schema, exchange, ends_ns)
-        if exchange.list_changed:
-            self.catalogue.expire(server.name)
+        exchange = _Exchange(next(self._numbers), request.call_id, request.audience)
+        sent = await self._call(server, request, asked, exchange, ends_ns)
+        self._heed(server.name, exchange.changed)
         return sent
+
+    async def _asked(self, server: Upstream, request: UpstreamRequest) -> "_Asking":
+        """What an attempt asks of its server. Raises UpstreamFailed where it may not."""
+        tool = self._registry.tools[request.tool].config
+        method, name = method_of(tool.match), tool.match.tool
+        if method != CALL:
+            if not fits(tool.match, request.arguments):
+                raise UpstreamFailed(False, f"{server.name}: {tool.name} is for others than this")
+            await self.speaks_modern(server.name)
+            said = asked_of(tool.match, request.arguments) or {}
+            named = "" if method == COMPLETE else said.get("uri", said.get("name", ""))
+            return _Asking(method=method, name=named, schema=None)
+        found = await self.catalogue.definitions(server.name)
+        if standing(server.name, name, tool.definition, found) != "pinned":
+            raise UpstreamFailed(False, f"{server.name}: its definition is not the reviewed one")
+        return _Asking(method=method, name=name, schema=found[name].get("inputSchema"))
+
+    def _heed(self, server: str, changed: Iterable[str]) -> None:
+        """What a server has said that is other now is asked for again."""
+        for kind in changed:
+            if kind == "tools":
+                self.catalogue.expire(server)
+            for key in [key for key in self._lists if key[0] == server and kind in key[1]]:
+                del self._lists[key]
 
     async def _call(
         self,
         server: Upstream,
         request: UpstreamRequest,
-        name: str,
-        schema: Any,
+        asked: "_Asking",
         exchange: "_Exchange",
         ends_ns: int,
     ) -> UpstreamReply:
@@ -110,13 +147,17 @@ class McpUpstreams:
         key = (server.name, request.tenant)
         if self._modern[server.name]:
             meta.update(_envelope())
-            headers = head.mirror("tools/call", name, schema, request.arguments)
+            headers = head.mirror(asked.method, asked.name, asked.schema, request.arguments)
         else:
             try:
                 headers = (await self._session(server, request.tenant, ends_ns)).headers
             except UpstreamFailed as error:  # the call itself has not been sent
                 raise UpstreamFailed(False, error.reason) from error
-        body = message.call_request(exchange.number, name, request.body or b"{}", meta)
+        given = request.body or b"{}"
+        if asked.method == CALL:
+            body = message.call_request(exchange.number, asked.name, given, meta)
+        else:
+            body = message.reading_request(exchange.number, asked.method, given, meta)
         extra = tuple(pair for pair in request.headers if pair[0] in ("traceparent", "tracestate"))
         if request.idempotency_key is not None:
             field = self._registry.tools[request.tool].config.idempotency.header.lower()
@@ -199,50 +240,105 @@ class McpUpstreams:
 
     async def fetch(self, server: str) -> list[Any]:
         """All tools a server defines. Raises UpstreamFailed."""
+        return await self._all(server, "tools/list", "tools")
+
+    async def listed(self, server: str, listing: Listing) -> list[Any]:
+        """What a server lists beside tools, asked for again once it is as old as its list of tools
+        may get. Raises UpstreamFailed."""
+        key, now_ns = (server, listing.method), monotonic_ns()
+        known = self._lists.get(key)
+        if known is None or known[0] + self._refresh_ns[server] <= now_ns:
+            await self.speaks_modern(server)
+            known = (now_ns, await self._all(server, listing.method, listing.member))
+            self._lists[key] = known
+        return known[1]
+
+    async def speaks_modern(self, server: str) -> bool:
+        """Whether a server speaks 2026-07-28. Raises UpstreamFailed."""
+        if server not in self._modern:
+            ends_ns = monotonic_ns() + _LIST_NS
+            self._modern[server] = await self._discovers(self._servers[server], ends_ns)
+        return self._modern[server]
+
+    async def listen(self, server: str, wanted: dict[str, Any], told: Tell, seconds: float) -> None:
+        """Pass on what a server of 2026-07-28 tells of changes, until it ends, has no time left or
+        ``told`` says that it is enough. Raises UpstreamFailed."""
+        number, ends_ns = next(self._numbers), monotonic_ns() + int(seconds * _SECOND_NS)
+
+        async def heed(said: Said) -> bool:
+            if (kind := _CHANGED.get(said.method or "")) is not None:
+                self._heed(server, (kind,))
+            return await told(said)
+
+        method = "subscriptions/listen"
+        body = message.request(number, method, {"notifications": wanted, "_meta": _envelope()})
+        headers = head.mirror(method, "", None, {})
+        exchange = _Exchange(number, "", None, heed)
+        upstream = self._servers[server]
+        try:
+            await self._post(upstream, body, headers, ends_ns, exchange=exchange, reuse=False)
+        except UpstreamFailed:
+            if monotonic_ns() < ends_ns:
+                raise
+
+    async def _all(self, server: str, method: str, member: str) -> list[Any]:
         upstream = self._servers[server]
         ends_ns = monotonic_ns() + _LIST_NS
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_PAGES_MAX):
-            page = await self._page(upstream, cursor, ends_ns)
-            tools = page.get("tools")
-            found += tools if isinstance(tools, list) else []
+            page = await self._page(upstream, method, cursor, ends_ns)
+            items = page.get(member)
+            found += items if isinstance(items, list) else []
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(found) > _TOOLS_MAX:
                 break
         return found[:_TOOLS_MAX]
 
-    async def _page(self, server: Upstream, cursor: str | None, ends_ns: int) -> dict[str, Any]:
+    async def _page(
+        self, server: Upstream, method: str, cursor: str | None, ends_ns: int
+    ) -> dict[str, Any]:
         asked: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
         if self._modern.get(server.name, True):
-            number = next(self._numbers)
-            params = {**asked, "_meta": _envelope()}
-            headers = head.mirror("tools/list", "", None, {})
-            body = message.request(number, "tools/list", params)
-            reply, found = await self._ask(server, body, headers, number, ends_ns)
+            reply, found = await self._ask_modern(server, method, asked, ends_ns)
             if found is not None:
                 self._modern[server.name] = True
                 return found
             if server.name in self._modern or reply.status not in (*_WANTS_SESSION, 200):
-                raise UpstreamFailed(True, f"{server.name}: it does not list its tools")
-        found = await self._page_in_session(server, asked, ends_ns)
+                raise UpstreamFailed(True, f"{server.name}: it does not answer {method}")
+        found = await self._page_in_session(server, method, asked, ends_ns)
         self._modern[server.name] = False
         return found
 
+    async def _discovers(self, server: Upstream, ends_ns: int) -> bool:
+        """Whether a server speaks 2026-07-28. Raises UpstreamFailed where it cannot be asked."""
+        reply, found = await self._ask_modern(server, "server/discover", {}, ends_ns)
+        if found is None and reply.status not in (*_WANTS_SESSION, 200):
+            raise UpstreamFailed(True, f"{server.name}: it does not say which version it speaks")
+        return found is not None and head.MODERN in found.get("supportedVersions", ())
+
+    async def _ask_modern(
+        self, server: Upstream, method: str, asked: dict[str, Any], ends_ns: int
+    ) -> tuple[EgressReply, dict[str, Any] | None]:
+        number = next(self._numbers)
+        body = message.request(number, method, {**asked, "_meta": _envelope()})
+        headers = head.mirror(method, "", None, {})
+        return await self._ask(server, body, headers, number, ends_ns)
+
     async def _page_in_session(
-        self, server: Upstream, asked: dict[str, Any], ends_ns: int
+        self, server: Upstream, method: str, asked: dict[str, Any], ends_ns: int
     ) -> dict[str, Any]:
         for _ in range(2):  # once more where the session is no longer known
             session = await self._session(server, "", ends_ns)
             number = next(self._numbers)
-            body = message.request(number, "tools/list", asked)
+            body = message.request(number, method, asked)
             reply, found = await self._ask(server, body, session.headers, number, ends_ns)
             if found is not None:
                 return found
             self._sessions.pop((server.name, ""), None)
             if reply.status != 404:
                 break
-        raise UpstreamFailed(True, f"{server.name}: it does not list its tools")
+        raise UpstreamFailed(True, f"{server.name}: it does not answer {method}")
 
     async def _session(self, server: Upstream, tenant: str, ends_ns: int) -> _Session:
         """The session of a tenant with a server, opened where there is none."""
@@ -321,11 +417,14 @@ class McpUpstreams:
 class _Exchange:
     """What comes back for one request: its answer, and what is told beside it."""
 
-    def __init__(self, number: int, token: str, audience: Audience | None) -> None:
+    def __init__(
+        self, number: int, token: str, audience: Audience | None, told: Tell | None = None
+    ) -> None:
         self.number = number
+        self._told_of = told
         self.answer: Said | None = None
         self.streams = False
-        self.list_changed = False
+        self.changed: set[str] = set()
         self.refuse: Callable[[Said], Awaitable[None]] | None = None
         self._token = token
         self._audience = audience
@@ -357,13 +456,15 @@ class _Exchange:
             elif said.id is not None:
                 if self.refuse is not None and said.method is not None:
                     await self.refuse(said)
-            else:
+            elif self._told_of is None:
                 await self._tell(said)
+            elif said.method in CHANGES and await self._told_of(said):
+                return True
         return False
 
     async def _tell(self, said: Said) -> None:
-        if said.method == _LIST_CHANGED:
-            self.list_changed = True
+        if (kind := _CHANGED.get(said.method or "")) is not None:
+            self.changed.add(kind)
         if self._audience is None or said.method not in _TOLD:
             return
         if said.method == _PROGRESS and said.params.get("progressToken") != self._token:

@@ -14,10 +14,62 @@ from typing import Any
 from msgspec import Struct
 
 from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.rpc.beside import Listing, covers
 from sidecar.gateway.rpc.definition import COVERED
 from sidecar.gateway.rpc.driver import Definitions, standing
 
 TTL_MS = 5_000
+
+
+class Beside(Struct, frozen=True, kw_only=True):
+    """An item of a list beside the tools': what is told of it, and the entry it falls under."""
+
+    name: str
+    shown: dict[str, Any]
+    entry: RegisteredTool
+
+
+def offer_beside(
+    listing: Listing, entries: Sequence[RegisteredTool], found: Sequence[Any]
+) -> tuple[tuple[Beside, ...], int]:
+    """The items that may be shown if policy agrees, by name, and how many no entry is for.
+
+    What stands twice under one name is nothing at all.
+    """
+    known: dict[str, Any] = {}
+    twice: set[str] = set()
+    for each in found:
+        name = each.get(listing.by) if isinstance(each, dict) else None
+        if isinstance(name, str):
+            twice |= {name} & known.keys()
+            known[name] = each
+    offered = []
+    for name in sorted(known.keys() - twice):
+        entry = entry_of(entries, name)
+        if entry is not None:
+            shown = {key: known[name][key] for key in listing.fields if key in known[name]}
+            offered.append(Beside(name=name, shown=shown, entry=entry))
+    return tuple(offered), len(found) - len(offered)
+
+
+def entry_of(entries: Sequence[RegisteredTool], name: str) -> RegisteredTool | None:
+    """The entry that is for a name: the first in configuration's order."""
+    return next((each for each in entries if covers(each.config.match, name)), None)
+
+
+def listed_beside(
+    listing: Listing, seen: Sequence[Beside], withheld: Mapping[str, int]
+) -> dict[str, Any]:
+    """The result of a list beside the tools'."""
+    result: dict[str, Any] = {
+        "resultType": "complete",
+        listing.member: [each.shown for each in seen],
+        "ttlMs": TTL_MS,
+        "cacheScope": "private",
+    }
+    if withheld:
+        result["_meta"] = {"agenttwin/withheld": dict(withheld)}
+    return result
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -31,7 +83,7 @@ def offer(server: str, registered: Sequence[RegisteredTool], found: Definitions)
     """What there is to be shown of a server."""
     withheld: Counter[str] = Counter()
     pinned: dict[str, RegisteredTool] = {}
-    known = {tool.config.match.tool: tool for tool in registered}
+    known = {tool.config.match.tool: tool for tool in registered if tool.config.match.tool}
     for name, tool in sorted(known.items()):
         stands = standing(server, name, tool.config.definition, found)
         if stands == "pinned":

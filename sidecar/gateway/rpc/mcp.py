@@ -2,8 +2,9 @@
 
 **Rules**
 1. One body is one message. What it says decides; headers only have to agree with it.
-2. A method that is not served here is refused. Nothing reaches a server but a call that went
-   through ``gateway.call``.
+2. A method that is not served here, or for which nothing is registered, is refused. Nothing reaches
+   a server but a call that went through ``gateway.call``, and the lists and changes that are looked
+   through for each caller (``lists``, ``changes``).
 3. No state of a client is kept but what it carries for us, sealed, and the key of a call that waits
    for an approval in a session of before 2026-07-28.
 4. A call whose stream closes, or that is cancelled, is given up where it is a read; one that may
@@ -13,33 +14,34 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiohttp import web
-from msgspec import Struct
 
-from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.canonical import canonical, sha256
 from sidecar.gateway.action import ToolRequest
 from sidecar.gateway.content import Headers
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.problem import Refusal, Refused
+from sidecar.gateway.protocol import CALL, COMPLETE, READ, Kind, kind_of, method_of
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.rpc import head, message, sealed, wording
+from sidecar.gateway.rpc.beside import LISTINGS, READINGS, fits
+from sidecar.gateway.rpc.changes.mcp import Changes
 from sidecar.gateway.rpc.client import McpUpstreams
 from sidecar.gateway.rpc.definition import claims, unusable_name
 from sidecar.gateway.rpc.driver import standing
 from sidecar.gateway.rpc.events import event
-from sidecar.gateway.rpc.listing import listed, offer
+from sidecar.gateway.rpc.http import Asked, Talk, json_answer
+from sidecar.gateway.rpc.lists.mcp import Lists
 from sidecar.gateway.rpc.message import Id, Message, RpcRefused
 from sidecar.gateway.rpc.pins import path_of
 from sidecar.gateway.stream.boundary import EVENTS
 from sidecar.gateway.stream.http import AgentStream
-from sidecar.gateway.upstream import UpstreamFailed
-from sidecar.telemetry import CANCELLED, DROPPED, log
+from sidecar.telemetry import CANCELLED, log
 
 _LOG = log("gateway")
 KEY_META = "agenttwin/idempotencyKey"
@@ -49,6 +51,7 @@ _SESSION_NS = 24 * 3600 * 1_000_000_000
 _STATE_NS = 3600 * 1_000_000_000
 _PENDING_MAX = 10_000
 _TRACING = ("traceparent", "tracestate", "baggage")
+_BESIDE_ARGUMENTS = frozenset({"_meta", "inputResponses", "requestState"})
 _CALL_MEMBERS = frozenset({"name", "arguments", "_meta", "inputResponses", "requestState"})
 _INFO = {"name": "agenttwin-sidecar", "version": "1"}
 
@@ -61,6 +64,8 @@ class McpWire:
 
     def __init__(self, upstreams: McpUpstreams, page: str, *, wait_seconds: int = WAIT_SECONDS):
         self._upstreams = upstreams
+        self._lists = Lists(upstreams)
+        self._changes = Changes(upstreams, self._lists)
         self._page = page
         self._wait_seconds = wait_seconds
         self._pending: dict[tuple[str, str, str, str], str] = {}
@@ -70,7 +75,7 @@ class McpWire:
         self,
         gateway: Gateway,
         server: str,
-        asked: "Asked",
+        asked: Asked,
     ) -> web.StreamResponse:
         """The answer to one request. Raises Refused where it is no MCP at all."""
         if server not in self._upstreams.servers:
@@ -85,7 +90,7 @@ class McpWire:
             identity = said.id
             version = head.version_of(asked.headers, said)
             head.check(asked.headers, said, version)
-            talk = _Talk(gateway=gateway, server=server, asked=asked, said=said, version=version)
+            talk = Talk(gateway=gateway, server=server, asked=asked, said=said, version=version)
             if said.id is None:
                 self._notified(talk)
                 return _empty(202)
@@ -93,31 +98,40 @@ class McpWire:
         except RpcRefused as error:
             body = message.error(identity, error.code, error.message, error.data)
             status = error.status if identity is None or version == head.MODERN else 200
-            return _json_answer(body, status if error.status != 200 else 200)
+            return json_answer(body, status if error.status != 200 else 200)
 
-    def _check_http(self, asked: "Asked") -> None:
+    def _check_http(self, asked: Asked) -> None:
         if asked.one("origin") is not None:
             raise Refused(403, "origin_refused", "pages in browsers are not served here")
         kind = (asked.one("content-type") or "").partition(";")[0].strip().lower()
         if asked.method == "POST" and kind != "application/json":
             raise Refused(415, "media_type", "send one JSON-RPC message as application/json")
 
-    async def _dispatch(self, talk: "_Talk") -> web.StreamResponse:
+    async def _dispatch(self, talk: Talk) -> web.StreamResponse:
         modern, method = talk.version == head.MODERN, talk.said.method
         if method == "tools/call":
             return await self._call(talk)
         if method == "tools/list":
-            return talk.result(await self._list(talk))
+            self._session(talk)
+            return talk.result(await self._lists.tools(talk))
+        listing = LISTINGS.get(method)
+        if listing is not None and listing.kind in _kinds(talk):
+            self._session(talk)
+            return talk.result(await self._lists.beside(talk, listing))
+        if method in READINGS and _reads(method) & _kinds(talk):
+            return await self._call(talk)
+        if method == "subscriptions/listen" and modern:
+            return await self._changes.listen(talk)
         if method == "ping" and not modern:
             return talk.result({})
         if method == "initialize" and not modern:
             return self._initialize(talk)
         if method == "server/discover" and modern:
-            return talk.result(_discovered(talk.server))
+            return talk.result(_discovered(talk))
         what = f"{method[:60]} is not served by this gateway"
         raise RpcRefused(message.METHOD_NOT_FOUND, what, status=404)
 
-    def _initialize(self, talk: "_Talk") -> web.StreamResponse:
+    def _initialize(self, talk: Talk) -> web.StreamResponse:
         wanted = talk.said.params.get("protocolVersion")
         version = wanted if wanted in head.SESSION_VERSIONS else head.SESSION_VERSIONS[-1]
         carried = {
@@ -129,7 +143,7 @@ class McpWire:
         answer = talk.result(
             {
                 "protocolVersion": version,
-                "capabilities": {"tools": {}},
+                "capabilities": _capabilities(talk),
                 "serverInfo": {**_INFO, "name": f"agenttwin-sidecar/{talk.server}"},
             }
         )
@@ -137,7 +151,7 @@ class McpWire:
         answer.headers["Mcp-Session-Id"] = sealed.seal(secret, "session", carried)
         return answer
 
-    def _session(self, talk: "_Talk") -> dict[str, Any]:
+    def _session(self, talk: Talk) -> dict[str, Any]:
         """What the client's session carries; empty where it has none. Raises Refused."""
         text = talk.asked.one("mcp-session-id")
         if text is None or talk.version == head.MODERN:
@@ -148,7 +162,7 @@ class McpWire:
             raise Refused(404, "no_such_session", "this is no session of yours; initialize anew")
         return found
 
-    def _notified(self, talk: "_Talk") -> None:
+    def _notified(self, talk: Talk) -> None:
         if talk.said.method != "notifications/cancelled":
             return
         identity, sid = talk.said.params.get("requestId"), self._session(talk).get("sid")
@@ -157,48 +171,12 @@ class McpWire:
             if running is not None:
                 running.set()
 
-    async def _list(self, talk: "_Talk") -> dict[str, Any]:
-        if talk.said.params.get("cursor") is not None:
-            raise RpcRefused(message.INVALID_PARAMS, "the list is one page", status=400)
-        self._session(talk)
-        found = await self._definitions(talk.server)
-        registered = _tools(talk.gateway, talk.server)
-        offered = offer(talk.server, registered, found)
-        verdicts = await asyncio.gather(
-            *(talk.gateway.sees(tool, talk.asked.principal) for tool in offered.tools)
-        )
-        seen = [tool for tool, sees in zip(offered.tools, verdicts, strict=True) if sees]
-        withheld = dict(offered.withheld)
-        if denied := len(offered.tools) - len(seen):
-            withheld["denied"] = denied
-        for reason, count in withheld.items():
-            DROPPED.labels("mcp", f"tool_{reason}").inc(count)
-        if not seen and found:
-            data = {"code": "no_tools", "withheld": withheld}
-            what = "this server has tools, and none of them may be shown to you"
-            raise RpcRefused(message.DENIED, what, data=data)
-        return listed(seen, found, withheld)
-
-    async def _definitions(self, server: str) -> Mapping[str, dict[str, Any]]:
-        try:
-            return await self._upstreams.catalogue.definitions(server)
-        except UpstreamFailed as error:
-            data = {"code": "server_unreachable", "next_action": "retry"}
-            raise RpcRefused(message.INTERNAL_ERROR, error.reason, data=data) from error
-
-    async def _call(self, talk: "_Talk") -> web.StreamResponse:
+    async def _call(self, talk: Talk) -> web.StreamResponse:
         session = self._session(talk)
         call = _Call(talk, session)
         state = self._state(call)
         key = self._key(call, state)
-        registered = next(
-            (
-                tool
-                for tool in _tools(talk.gateway, talk.server)
-                if tool.config.match.tool == call.name
-            ),
-            None,
-        )
+        registered = call.registered
         refusal, claimed = await self._standing(talk, call, registered)
         waits = state is not None or (key is not None and key == self._pending.get(call.place))
 
@@ -206,9 +184,9 @@ class McpWire:
             return ToolRequest(
                 upstream=talk.server,
                 method="POST",
-                raw_path=path_of(call.name),
+                raw_path=call.path,
                 headers=self._headers(talk, registered, key, waits=waits),
-                body=talk.said.arguments or b"{}",
+                body=call.body,
                 refusal=refusal,
                 client_ip=talk.asked.client_ip,
                 claimed=claimed,
@@ -232,7 +210,7 @@ class McpWire:
 
     @staticmethod
     async def _made(
-        talk: "_Talk",
+        talk: Talk,
         request: Callable[[str | None], ToolRequest],
         key: str | None,
         listener: "_Listener",
@@ -253,7 +231,7 @@ class McpWire:
         principal = call.talk.asked.principal.id
         secret, now_ns = call.talk.gateway.secret("mcp"), clock.now_ns()
         found = sealed.unseal(secret, "state", text, principal=principal, now_ns=now_ns)
-        bound = ("tools/call", call.talk.server, call.name, call.digest)
+        bound = (call.talk.said.method, call.talk.server, call.name, call.digest)
         if found is None or tuple(found.get("for", ())) != bound:
             data = {"code": "request_state_invalid"}
             what = "requestState is not of this call: send the call again without it"
@@ -275,11 +253,13 @@ class McpWire:
         return self._pending.get(call.place) if call.session else None
 
     async def _standing(
-        self, talk: "_Talk", call: "_Call", tool: RegisteredTool | None
+        self, talk: Talk, call: "_Call", tool: RegisteredTool | None
     ) -> tuple[Refusal | None, dict[str, bool]]:
         """Why the tool's definition lets no call of it pass, or None; and what its server claims of
         it. Raises RpcRefused."""
-        found = await self._definitions(talk.server)
+        if talk.said.method != CALL:
+            return None, {}  # it has no definition that could be reviewed
+        found = await self._lists.definitions(talk.server)
         if tool is None:
             return None, {}  # the registry refuses it, with a receipt
         definition = found.get(call.name, {})
@@ -297,7 +277,7 @@ class McpWire:
         return refusal, claimed
 
     def _headers(
-        self, talk: "_Talk", tool: RegisteredTool | None, key: str | None, *, waits: bool
+        self, talk: Talk, tool: RegisteredTool | None, key: str | None, *, waits: bool
     ) -> Headers:
         found = [("content-type", "application/json")]
         if key is not None:
@@ -328,7 +308,7 @@ class McpWire:
                 said = error or {}
                 code, text = said.get("code", message.INTERNAL_ERROR), said.get("message", "")
                 return message.error(identity, code, text, said.get("data"))
-            return message.result(identity, _tagged(raw, call.talk.version, reply))
+            return message.result(identity, _tagged(raw, call.talk, reply))
         approval = failed.awaits
         if approval is None or key is None:
             self._pending.pop(call.place, None)
@@ -346,7 +326,7 @@ class McpWire:
             carried = {
                 "sub": talk.asked.principal.id,
                 "exp": clock.now_ns() + _STATE_NS,
-                "for": ["tools/call", talk.server, call.name, call.digest],
+                "for": [talk.said.method, talk.server, call.name, call.digest],
                 "key": key,
                 "apr": approval["id"],
             }
@@ -366,54 +346,43 @@ class McpWire:
         return message.error(identity, message.DENIED, failed.message, data)
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """One HTTP request, framed and authenticated."""
-
-    method: str
-    headers: Headers
-    body: bytes
-    principal: Principal
-    open_stream: OpenStream
-    client_ip: str | None = None
-
-    def one(self, name: str) -> str | None:
-        """A header's value. Raises Refused where it stands twice."""
-        found = [value.strip() for key, value in self.headers if key.lower() == name]
-        if len(found) > 1:
-            raise Refused(400, "header_repeated", f"the header {name} stands twice; send it once")
-        return found[0] if found else None
-
-
-class _Talk(Struct, frozen=True, kw_only=True):
-    """One message in its place."""
-
-    gateway: Gateway
-    server: str
-    asked: Asked
-    said: Message
-    version: str
-
-    def result(self, value: dict[str, Any]) -> web.Response:
-        """The answer with a result."""
-        assert self.said.id is not None
-        return _json_answer(message.result(self.said.id, json.dumps(value).encode()), 200)
-
-
 class _Call:
-    """A ``tools/call``, read. Raises RpcRefused."""
+    """A call of a tool, or the reading of something beside, read. Raises RpcRefused."""
 
-    def __init__(self, talk: _Talk, session: dict[str, Any]) -> None:
+    def __init__(self, talk: Talk, session: dict[str, Any]) -> None:
         self.talk = talk
         self.session = session
-        self.name = message.tool_name(talk.said)
-        other = sorted(talk.said.params.keys() - _CALL_MEMBERS)
-        why = f"params.{other[0][:40]} is not passed on" if other else unusable_name(self.name)
-        if why is not None:
-            raise RpcRefused(message.INVALID_PARAMS, why, status=400)
-        self.arguments: dict[str, Any] = talk.said.params.get("arguments", {})
+        if talk.said.method == CALL:
+            self._read_call(talk.said)
+        else:
+            self._read_reading(talk)
         self.digest = sha256(canonical(self.arguments))
         token = talk.said.meta.get("progressToken")
         self.token = token if isinstance(token, int | str) else None
+
+    def _read_call(self, said: Message) -> None:
+        self.name = message.tool_name(said)
+        other = sorted(said.params.keys() - _CALL_MEMBERS)
+        why = f"params.{other[0][:40]} is not passed on" if other else unusable_name(self.name)
+        if why is not None:
+            raise RpcRefused(message.INVALID_PARAMS, why, status=400)
+        self.arguments: dict[str, Any] = said.params.get("arguments", {})
+        self.body, self.path = said.arguments or b"{}", path_of(self.name)
+        known = self.talk.registered
+        named = (tool for tool in known if tool.config.match.tool == self.name)
+        self.registered: RegisteredTool | None = next(named, None)
+
+    def _read_reading(self, talk: Talk) -> None:
+        """What is asked for are the parameters themselves; the first entry for them counts."""
+        method, params = talk.said.method, talk.said.params
+        self.arguments = {key: params[key] for key in params.keys() - _BESIDE_ARGUMENTS}
+        self.body = canonical(self.arguments)
+        of_method = [t for t in talk.registered if method_of(t.config.match) == method]
+        fit = (tool for tool in of_method if fits(tool.config.match, self.arguments))
+        self.registered = next(fit, None)
+        found = self.registered
+        self.path = found.config.match.path if found is not None else f"/{method}/-"
+        self.name = found.name if found is not None else method
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -424,7 +393,7 @@ class _Call:
 class _Listener:
     """The audience of one call: tells the client what the server tells beside the answer."""
 
-    def __init__(self, talk: _Talk, token: Id | None) -> None:
+    def __init__(self, talk: Talk, token: Id | None) -> None:
         self._talk = talk
         self._token = token
         self._stream = talk.asked.open_stream()
@@ -481,7 +450,7 @@ class _Listener:
     async def end(self, body: bytes) -> web.StreamResponse:
         """The answer, as the last event where a stream was begun."""
         if not self._stream.begun:
-            return _json_answer(body, 200)
+            return json_answer(body, 200)
         await self._stream.take(event(body))
         return await self._stream.end(whole=True)
 
@@ -490,11 +459,33 @@ class _Listener:
             await self._stream.begin(200, (("content-type", EVENTS),))
 
 
-def _discovered(server: str) -> dict[str, Any]:
+def _kinds(talk: Talk) -> set[Kind]:
+    """What a server has beside tools, as far as it is registered."""
+    return {kind for tool in talk.registered if (kind := kind_of(tool.config.match)) is not None}
+
+
+def _reads(method: str) -> set[Kind]:
+    """What a method reads."""
+    if method == COMPLETE:
+        return {"resource", "prompt"}
+    return {"resource"} if method == READ else {"prompt"}
+
+
+def _capabilities(talk: Talk) -> dict[str, Any]:
+    kinds = _kinds(talk)
+    changes: dict[str, Any] = {"listChanged": True} if talk.version == head.MODERN else {}
+    beside: dict[str, Any] = {f"{kind}s": dict(changes) for kind in sorted(kinds)}
+    if "resource" in kinds and changes:
+        beside["resources"]["subscribe"] = True
+    return {"tools": changes, **beside, **({"completions": {}} if kinds else {})}
+
+
+def _discovered(talk: Talk) -> dict[str, Any]:
+    server = talk.server
     return {
         "resultType": "complete",
         "supportedVersions": list(head.VERSIONS),
-        "capabilities": {"tools": {}},
+        "capabilities": _capabilities(talk),
         "serverInfo": {**_INFO, "name": f"agenttwin-sidecar/{server}"},
         "ttlMs": 0,
         "cacheScope": "private",
@@ -502,20 +493,18 @@ def _discovered(server: str) -> dict[str, Any]:
     }
 
 
-def _tools(gateway: Gateway, server: str) -> list[RegisteredTool]:
-    return [tool for tool in gateway.registry.tools.values() if tool.config.upstream == server]
-
-
 def _has_url(capabilities: Any) -> bool:
     found = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
     return isinstance(found, dict) and isinstance(found.get("url"), dict)
 
 
-def _tagged(raw: bytes, version: str, reply: ToolReply) -> bytes:
+def _tagged(raw: bytes, talk: Talk, reply: ToolReply) -> bytes:
     """A result with what its version asks for, and with our ids beside it."""
     result = json.loads(raw)
-    if version == head.MODERN:
+    if talk.version == head.MODERN:
         result.setdefault("resultType", "complete")
+        if talk.said.method == READ:
+            result.update(ttlMs=0, cacheScope="private")  # what one may read another may not
     ours = {
         f"agenttwin/{name}": value
         for name, value in reply.headers
@@ -524,12 +513,6 @@ def _tagged(raw: bytes, version: str, reply: ToolReply) -> bytes:
     meta = result.get("_meta")
     result["_meta"] = {**(meta if isinstance(meta, dict) else {}), **ours}
     return json.dumps(result, ensure_ascii=False).encode()
-
-
-def _json_answer(body: bytes, status: int) -> web.Response:
-    answer = web.Response(status=status, body=body, content_type="application/json")
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
 
 
 def _empty(status: int) -> web.Response:

@@ -128,6 +128,20 @@ def call_request(identity: Id, name: str, arguments: bytes, meta: Mapping[str, A
     )
 
 
+def reading_request(identity: Id, method: str, asked: bytes, meta: Mapping[str, Any]) -> bytes:
+    """A request whose parameters are the members of this object as they are, with ``_meta``."""
+    rest = asked.lstrip()[1:].lstrip()
+    comma = b"" if rest.startswith(b"}") else b","
+    return b'{"jsonrpc":"2.0","id":%s,"method":%s,"params":{"_meta":%s%s%s}' % (
+        *(_json(identity), _json(method), _json(dict(meta)), comma, rest.rstrip()),
+    )
+
+
+def encoded(value: Any) -> bytes:
+    """A value as the JSON that messages are made of."""
+    return _json(value)
+
+
 def tool_name(message: Message) -> str:
     """The name of the tool that is called. Raises RpcRefused."""
     name = message.params.get("name")

@@ -3,9 +3,10 @@
 **Rules**
 1. What is not reviewed is no tool of ours: it is neither listed nor called.
 2. A reviewed tool that is not configured is irreversible. Configuration names it by ``match.tool``.
-3. A call is ``POST /tools/call/<name>`` with the arguments as its JSON body: the action that is
+3. Resources and prompts are there where entries are for them (``beside``).
+4. A call is ``POST /tools/call/<name>`` with the arguments as its JSON body: the action that is
    hashed, judged and approved.
-4. A call without a key is taken once within the tool's ``duplicate_window``.
+5. A call without a key is taken once within the tool's ``duplicate_window``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from msgspec.structs import replace
 
 from sidecar.errors import Problem
 from sidecar.gateway.config import Arguments, Match, McpServer, Tool
+from sidecar.gateway.protocol import kind_of
+from sidecar.gateway.rpc.beside import entries, wrong_entry
 from sidecar.gateway.rpc.definition import (
     confusable,
     definition_digest,
@@ -52,12 +55,15 @@ def pinned(
         server.name: _reviewed(server.name, f"gateway.mcp.{index}", definitions, problems)
         for index, server in enumerate(servers)
     }
-    made = [
-        _configured(tool, f"gateway.tools.{index}", reviewed[tool.upstream], schemas, problems)
-        if tool.upstream in names
-        else tool
-        for index, tool in enumerate(tools)
-    ]
+    made: list[Tool] = []
+    for index, tool in enumerate(tools):
+        where = f"gateway.tools.{index}"
+        if tool.upstream not in names:
+            made.append(tool)
+        elif kind_of(tool.match) is not None:
+            made += _beside(tool, where, schemas, problems)
+        else:
+            made.append(_configured(tool, where, reviewed[tool.upstream], schemas, problems))
     configured = {(tool.upstream, tool.match.tool) for tool in tools}
     for server in servers:
         for name, definition in reviewed[server.name].items():
@@ -99,6 +105,17 @@ def _reviewed(
     for name, other in confusable(found).items():
         problems.append(Problem(f"{where}.definitions", f"{name!r} looks like {other!r}"))
     return found
+
+
+def _beside(
+    tool: Tool, where: str, schemas: dict[str, Any], problems: list[Problem]
+) -> tuple[Tool, ...]:
+    """The tools of an entry for resources or prompts."""
+    why = wrong_entry(tool)
+    if why is None:
+        return entries(tool, schemas)
+    problems.append(Problem(where, why))
+    return ()
 
 
 def _configured(
