@@ -284,9 +284,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names: set[str] = set()
         servers = {server.name for server in self.mcp}
         upstreams = {upstream.name for upstream in self.upstreams} | servers
+        places: tuple[Upstream | McpServer, ...] = (*self.upstreams, *self.mcp)
         credentials = {
             each.name: merged(each.credential.header)
-            for each in (*self.upstreams, *self.mcp)
+            for each in places
             if each.credential is not None
         }
         for index, tool in enumerate(self.tools):
