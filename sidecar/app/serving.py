@@ -146,6 +146,7 @@ async def sidecar(
         policy, release = policy_parts(config.policy, loaded, own_ports)
         ways = open_upstreams(config, registry, egress)
         decisions = open_decisions(loaded, master)
+        notices = open_notices(loaded, ledger, egress)
         checkpoints = Checkpoints(ledger, config.audit, folder=loaded.path(""))
         gateway = Gateway(
             Ports(
@@ -156,6 +157,8 @@ async def sidecar(
                 addresses=ways.addresses,
                 unanchored=lambda: checkpoints.behind,
                 decided=decisions.tell if decisions else lambda _: None,
+                logs_decisions=decisions is not None,
+                notice=notices.tell,
             ),
             Settings(
                 mode=config.gateway.mode,
@@ -173,7 +176,7 @@ async def sidecar(
         if decisions is not None:
             await start(stack, decisions)
         await start(stack, gateway)
-        await start(stack, open_notices(loaded, ledger, egress))
+        await start(stack, notices)
         await start(stack, checkpoints)
         watch = follow_policy(policy, gateway, config.policy, loaded)
         if watch is not None:

@@ -150,7 +150,7 @@ def discard(
     store: str | None,
     output: str,
 ) -> None:
-    """Put a dead letter away for good; its request is deleted."""
+    """Put a dead letter away for good, or cancel what waits; its request is deleted."""
     _dispose("discard", durable_id, reason, load_config(config, store, client__key=key), output)
 
 

@@ -333,7 +333,7 @@ class Desk:
             ends_at_ns=self._now_ns(),
         )
         if not await self._calls.dispose(disposal):
-            raise Refused(409, "no_dead_letter", "this call is no dead letter")
+            raise Refused(409, "no_dead_letter", "this call is no dead letter, nor one that waits")
         return await self._run(lambda: find(self._views, asked))
 
     async def _resolve(self, asked: Asked) -> documents.CallDetail:

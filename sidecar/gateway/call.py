@@ -248,6 +248,8 @@ class Call:
                 return self._decide() if changes < POLICY_CHANGES_MAX else self._fail_closed()
             case IntentRefused(over=Over() as over):
                 return self._refuse(outcome.over_budget(over))
+            case IntentRefused(code="cooling_off", retry_after_s=int(seconds)):
+                return self._refuse(outcome.cooling_off(seconds))
             case IntentRefused(code="possible_duplicate"):
                 return self._refuse(outcome.possible_duplicate())
             case IntentRefused(code="clock_skewed"):

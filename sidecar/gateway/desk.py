@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from sidecar.gateway.budget import Budget
 from sidecar.gateway.config import Approvals, Mode, Subject
 from sidecar.gateway.decisions.event import Decided
+from sidecar.gateway.notify.notice import Notice
 from sidecar.gateway.opening import House
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.settling import Settling
@@ -17,7 +18,10 @@ from sidecar.store.ports import GatewayLedger
 
 class Ports(Struct, frozen=True, kw_only=True):
     """All the gateway reaches. ``unanchored``: the audit chain is not kept elsewhere as asked;
-    ``addresses``: where an upstream would be dialled, asked where policy judges that."""
+    ``addresses``: where an upstream would be dialled, asked where policy judges that; None where
+    none is, as in a replay. ``notice`` has webhooks (one by name, or all) told of a decision, and
+    says whether it will be; ``logs_decisions``: there is a decision log; ``steps_up``: approvers
+    can be made to sign in anew."""
 
     ledger: GatewayLedger
     registry: Registry
@@ -26,6 +30,9 @@ class Ports(Struct, frozen=True, kw_only=True):
     unanchored: Callable[[], bool] = lambda: False
     decided: Callable[[Decided], None] = lambda _: None
     addresses: Addresses | None = None
+    notice: Callable[[Notice, str], bool] | None = None
+    logs_decisions: bool = False
+    steps_up: bool = False
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -83,10 +83,11 @@ class KeyTaken(Struct, frozen=True, kw_only=True):
 class IntentRefused(Struct, frozen=True, kw_only=True):
     """The transaction refused: ``policy_changed``, ``key_revoked``, ``budget_exceeded`` (``over``
     says which) or an ``approval_…`` code; or approval cannot be asked for, since no person could
-    judge the call."""
+    judge the call; or ``cooling_off``: it is held for ``retry_after_s`` more."""
 
     code: str
     over: Over | None = None
+    retry_after_s: int | None = None
 
 
 class SentMarked(Struct, frozen=True, kw_only=True):

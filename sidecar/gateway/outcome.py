@@ -145,6 +145,18 @@ def still_possible(why: str) -> Refusal:
     )
 
 
+def cooling_off(seconds: int) -> Refusal:
+    """403: policy holds the call for a while, in which a person may cancel it."""
+    return Refusal(
+        status=403,
+        code="cooling_off",
+        detail="policy holds this call for a while, so that a person can cancel it; nothing was "
+        "sent. Ask again with the same key then, and do not change the call",
+        next_action="retry",
+        retry_after=seconds,
+    )
+
+
 def possible_duplicate() -> Refusal:
     """409: the same call, without a key, was made moments ago."""
     return Refusal(
@@ -210,6 +222,9 @@ _SPENT = {
     "approval_unreadable": "this call needs approval and its body cannot be shown to a person",
     "approval_tool_changed": "the tool has changed since the approval; ask anew",
     "approval_revoked": "an approver's key was revoked since; a new key makes a new request",
+    "call_cancelled": "a person cancelled this call while policy held it",
+    "obligation_unmet": "policy holds this call, and nothing says since when: send it with "
+    "Prefer: respond-async where its tool takes that",
     "key_revoked": "the credential of this call was revoked before it was sent",
 }
 
@@ -217,6 +232,7 @@ _SPENT = {
 _NEXT: dict[str, NextAction] = {
     "approval_pending": "retry",
     "approval_fatigue": "retry",
+    "call_cancelled": "none",
     "key_revoked": "none",
 }
 _REST_SECONDS = 60

@@ -10,14 +10,15 @@ from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
 
-Event = Literal["requested", "vote", "resolved"]
+Event = Literal["requested", "vote", "resolved", "notice"]
 _URL = re.compile(r"(https?://[^/?#]+)([!-\"$-~]*)\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
 class Webhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A receiver of signed messages. ``secret_file`` holds ``whsec_…`` secrets, one a line, the
-    newest first; ``project``: only this one's requests, all where empty. Private addresses must be
+    newest first; ``project``: only this one's requests, all where empty. ``notice`` are decisions
+    of which policy has it told. Private addresses must be
     named in ``allow_cidrs``."""
 
     name: str

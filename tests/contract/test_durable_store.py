@@ -102,6 +102,30 @@ def test_an_end_is_in_the_chain_and_keeps_the_request_only_where_it_may_be_sent(
 
 
 @pytest.mark.requirement("DUR-01")
+def test_what_waits_is_cancelled_unless_somebody_is_at_it(store):
+    async def scenario(opened):
+        await opened.queue_durable(CALL)
+        cancel = Disposal(
+            project="p", durable_id="d1", action="discard", by="key:ann", reason="no",
+            due_at_ns=NOW + 1, ends_at_ns=NOW + 1,
+        )  # fmt: skip
+        leased = Lease(seen=opened.find_durable("d1"), owner="o", until_ns=NOW + 50)
+        assert await opened.lease_durable(leased)
+        assert not await opened.dispose_durable(cancel)
+        ended = Attempted(
+            call=CALL, owner="o", state="waiting", attempts=0, due_at_ns=NOW, code="cooling_off",
+            now_ns=NOW,
+        )  # fmt: skip
+        assert await opened.end_durable(ended)
+        seen = opened.find_durable("d1")
+        assert await opened.dispose_durable(cancel)
+        assert not await opened.lease_durable(Lease(seen=seen, owner="o", until_ns=NOW + 50))
+        assert opened.find_durable("d1").state == "discarded"
+        assert opened.due_durable(NOW + 9, 9) == []
+
+    run(store, scenario)
+
+
 @pytest.mark.parametrize("action", ["requeue", "discard"])
 def test_a_person_puts_a_dead_letter_back_or_away_and_nothing_else(store, action):
     said = Disposal(
@@ -111,7 +135,8 @@ def test_a_person_puts_a_dead_letter_back_or_away_and_nothing_else(store, action
 
     async def scenario(opened):
         await opened.queue_durable(CALL)
-        assert not await opened.dispose_durable(said)  # it waits
+        if action == "requeue":
+            assert not await opened.dispose_durable(said)  # it waits
         await leased(opened)
         await opened.end_durable(ended("dead"))
         assert not await opened.dispose_durable(structs.replace(said, project="other"))

@@ -112,7 +112,7 @@ class CallServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DiscardCall(self, request, context):
-        """Put a dead letter away for good, with a reason.
+        """Put a dead letter away for good, or cancel a call that waits, with a reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -22,12 +22,13 @@ from msgspec import Struct
 
 from processors.model.call import Decision
 from processors.redact.masker import Masker, names_secret
+from sidecar.gateway.policy.obligations import extra
 
 MASKED = "**REDACTED**"
 PATH = "agenttwin/v1/decide"
 _CONTENT = (
     *("/arguments", "/normalized", "/http/body", "/http/query", "/http/path"),
-    *("/http/path_segments",),
+    *("/http/path_segments", "/resource/properties/path"),
 )
 _SECOND_NS = 1_000_000_000
 _DEPTH_MAX = 64
@@ -90,6 +91,9 @@ def event(said: Decided, hiding: Hiding, labels: dict[str, str], masker: Masker)
             "input_hmac": _digest(said.document, hiding.secret),
         },
     }
+    added = _extra(decision, hiding.captures_of(said.project), masker)
+    if added:
+        told["agenttwin"]["extra"] = added
     if shown is not None:
         told["input"] = shown
     if said.trace_id is not None:
@@ -204,6 +208,19 @@ def _result(
     if decision.obligations:
         found["obligations"] = [{"id": each.id, "type": each.type} for each in decision.obligations]
     return found
+
+
+def _extra(
+    decision: Decision, capture: Literal["off", "redacted", "full"], masker: Masker
+) -> dict[str, str]:
+    """What policy adds (``log_extra``): texts as captured content, names always."""
+    added = extra(decision)
+    if capture == "off":
+        return dict.fromkeys(added, MASKED)
+    return {
+        name: MASKED if names_secret(name) else masker.mask(text) if capture == "redacted" else text
+        for name, text in added.items()
+    }
 
 
 def _digest(document: dict[str, Any], secret: bytes) -> str:

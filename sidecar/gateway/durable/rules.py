@@ -5,7 +5,8 @@
    tool can tell or takes the key again; else it is a dead letter for a person.
 2. Where no effect is possible, what says that it may help is tried again; every other refusal, and
    every other answer of the tool, would be the same again: a dead letter.
-3. Waiting for a person, or for the same call elsewhere, uses up no attempt, and time all the same.
+3. Waiting for a person, for a hold to end or for the same call elsewhere uses up no attempt, and
+   time all the same.
 4. A tool's or our own ``Retry-After`` is honoured where it is later than the backoff.
 """
 
@@ -21,6 +22,7 @@ from sidecar.store.ledger import Claim
 
 _OURS = "urn:agenttwin:problem:"
 _DONE = frozenset({"completed", "resolved_done"})
+_WAITING = frozenset({"in_flight", "cooling_off"})
 _PENDING = frozenset({"pending", "approved"})
 _PERSON_SECONDS, _FLIGHT_SECONDS = 5, 1
 _RETRY_AFTER_MAX = 86_400
@@ -59,7 +61,7 @@ def judged(claim: Claim | None, reply: ToolReply, *, recoverable: bool) -> End:
         return Done(code=None if reply.status < 400 else f"upstream_{reply.status}")
     if said.get("approval", {}).get("status") in _PENDING:
         return Again(code=code or "approval_required", seconds=_PERSON_SECONDS, counted=False)
-    if code == "in_flight":
+    if code in _WAITING:
         return Again(code=code, seconds=later or _FLIGHT_SECONDS, counted=False)
     if claim is not None and claim.state == "unknown":
         known = Again(code="outcome_unknown", seconds=later)

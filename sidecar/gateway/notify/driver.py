@@ -7,10 +7,13 @@
    so at the control port, with a credential.
 3. One sidecar sends, of all on a ledger; another goes on from the same place when it is gone.
 4. Whoever waits for news is told; a look now and then finds what was not told.
-5. Every attempt goes through egress: the address is vetted anew, redirects are not followed.
+5. A decision's notice (``tell``) is kept in memory only: it is tried as long as any other message,
+   and lost with the process.
+6. Every attempt goes through egress: the address is vetted anew, redirects are not followed.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 
 from processors.value import duration_ns
@@ -20,7 +23,9 @@ from sidecar.errors import told
 from sidecar.export.retry import Pauses
 from sidecar.gateway.approval import page_of
 from sidecar.gateway.notify import message
+from sidecar.gateway.notify import notice as notices
 from sidecar.gateway.notify.files import SecretUnusable, secrets_in
+from sidecar.gateway.notify.notice import Notice
 from sidecar.gateway.webhook import Webhook
 from sidecar.store.ledger import AuditEntry
 from sidecar.store.ports import ApprovalEvents
@@ -32,6 +37,8 @@ _LOOK_SECONDS = 30.0
 _FOLLOW_SECONDS = 5.0
 _AGAIN_SECONDS = 5.0
 _PAGE = 100
+NOTICES_MAX = 1000
+"""Notices that may wait at once, of all webhooks."""
 _PAUSES = Pauses(initial_ns=10**9, max_ns=300 * 10**9)
 _LOG = log("gateway")
 
@@ -56,6 +63,7 @@ class Notices:
         self._pauses = pauses
         self._now_ns = now_ns
         self._tasks: list[asyncio.Task[None]] = []
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Give each new webhook its place at the chain's present end. Raises StoreUnavailable."""
@@ -67,9 +75,28 @@ class Notices:
             *(asyncio.ensure_future(self._keep_telling(hook)) for hook in self._webhooks),
         ]
 
+    def tell(self, notice: Notice, webhook: str = "") -> bool:
+        """Have a decision told to a webhook, or to all that take notices; False where none does, or
+        as many wait as may."""
+        hooks = [
+            each
+            for each in self._webhooks
+            if "notice" in each.events
+            and each.project in ("", notice.project)
+            and webhook in ("", each.name)
+        ]
+        if not hooks or len(self._telling) + len(hooks) > NOTICES_MAX:
+            WEBHOOKS.labels((webhook or "all") if hooks else "none", "dropped").inc()
+            return False
+        for hook in hooks:
+            task = asyncio.ensure_future(self._keep_trying(hook, notice))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+        return True
+
     async def stop(self) -> None:
         """End; what was not taken is told by the next start."""
-        tasks, self._tasks = self._tasks, []
+        tasks, self._tasks = [*self._tasks, *self._telling], []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,16 +161,37 @@ class Notices:
             dice = int.from_bytes(clock.random_bytes(4), "big") / 2**32
             await asyncio.sleep(self._pauses.after(attempts, None, dice) / 1e9)
 
+    async def _keep_trying(self, hook: Webhook, notice: Notice) -> None:
+        """A notice until it is taken, or given up; each attempt counted."""
+        id_, content = notices.message_id(notice), notices.body(notice)
+        for attempts in itertools.count(1):
+            if self._now_ns() - notice.at_ns >= AGE_MAX_NS:
+                result, why = "too_old", "it is too old"
+            else:
+                result, why = await self._sent(hook, id_, content)
+            WEBHOOKS.labels(hook.name, result).inc()
+            if result == "delivered":
+                return
+            _LOG.warning("webhook not taken", webhook=hook.name, result=result, why=why)
+            if result != "failed":
+                return
+            dice = int.from_bytes(clock.random_bytes(4), "big") / 2**32
+            await asyncio.sleep(self._pauses.after(attempts, None, dice) / 1e9)
+
     async def _attempt(self, hook: Webhook, entry: AuditEntry) -> tuple[str, str]:
         """One attempt: its result, and why it was not taken."""
         approval = self._ledger.find_approval(message.about(entry), entry.project)
         if approval is None:
             return "refused", "its request is gone"
         content = message.body(entry, approval, page_of(approval, self._pages))
+        return await self._sent(hook, message.message_id(entry), content)
+
+    async def _sent(self, hook: Webhook, id_: str, content: bytes) -> tuple[str, str]:
+        """One message sent once: its result, and why it was not taken."""
         try:
             signed = message.headers(
                 await asyncio.to_thread(secrets_in, hook.secret_file),
-                message.message_id(entry),
+                id_,
                 self._now_ns() // 10**9,
                 content,
             )

@@ -26,9 +26,11 @@ from sidecar.gateway.desk import Desk
 from sidecar.gateway.hold import Costs, NoRoom, accounts, costs, holds
 from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
 from sidecar.gateway.masking import mask, masked_paths
+from sidecar.gateway.notify.notice import Notice
 from sidecar.gateway.opening import Opening
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.performer import client as sending
+from sidecar.gateway.policy import obligations
 from sidecar.gateway.policy.document import Situation, document
 from sidecar.gateway.policy.facts import counters, missing
 from sidecar.gateway.policy.limits import exceeded
@@ -257,7 +259,7 @@ class Performer:
         except Exception as error:  # whatever went wrong there, it is no permission
             _LOG.error("policy failed", why=error)
             answer = denied("policy failed")
-        self._decision = answer.decision(self._desk.new_id())
+        self._decision = self._kept(answer.decision(self._desk.new_id()))
         self._tell(asked, situation.time_ns, clock.monotonic_ns() - started_ns)
         if self._degraded:
             DEGRADED.labels(self.call.class_, "policy").inc()
@@ -401,6 +403,9 @@ class Performer:
     async def _commit(self, command: commands.CommitIntent) -> events.Event:
         self._approval_id = command.approval_id or self._approval_id
         self._attempt = command.attempt
+        held = self._held(command.approval_id)
+        if held is not None:
+            return held
         result = await self._ledger.commit_intent(self._intent(command))
         match result:
             case Committed(claim=claim):
@@ -409,6 +414,26 @@ class Performer:
             case NotCommitted(code=code, over=over):
                 return events.IntentRefused(code=code, over=over)
         return events.KeyTaken()
+
+    def _held(self, approval_id: str | None) -> events.IntentRefused | None:
+        """Why the call is not made yet, where policy holds it."""
+        if self._observed or not obligations.kinds(self._decision) & obligations.HOLDING:
+            return None
+        scope = scope_of(self.call)
+        queued = self._ledger.durable_of(scope) if scope else None
+        if queued is not None and queued.state == "discarded":
+            return events.IntentRefused(code="call_cancelled")
+        until_ns = obligations.held_until_ns(
+            self._decision,
+            approval=self._ledger.find_approval(approval_id) if approval_id else None,
+            queued_at_ns=queued.created_at_ns if queued and queued.state == "waiting" else None,
+        )
+        if until_ns is None:
+            return events.IntentRefused(code=obligations.UNMET)
+        left_ns = until_ns - self._desk.now_ns()
+        if left_ns <= 0:
+            return None
+        return events.IntentRefused(code="cooling_off", retry_after_s=-(-left_ns // _SECOND_NS))
 
     def _intent(self, command: commands.CommitIntent) -> Intent:
         tool, now_ns = self._prepared.tool, self._desk.now_ns()
@@ -482,6 +507,42 @@ class Performer:
     def _masked(self) -> tuple[str, ...]:
         """What the agent is told the answer without; kept and told again without it too."""
         return () if self._observed else masked_paths(self._decision)
+
+    def _kept(self, decision: Decision) -> Decision:
+        """The decision, told to whom it is to be told; a denial where it asks for what cannot be
+        done here."""
+        asked = obligations.kinds(decision)
+        if not asked:
+            return decision
+        ports, notices = self._desk.ports, of_type(decision, "notify")
+        told = [self._notified(decision, each.get("webhook", "")) for each in notices]
+        keyed = self.call.class_ != "read" and self.call.key_hash is not None
+        can = {"notify": all(told), "log_extra": ports.logs_decisions, "step_up": ports.steps_up}
+        can |= dict.fromkeys(obligations.HOLDING, keyed)
+        lacking = min((kind for kind in asked if not can.get(kind, True)), default=None)
+        if lacking is None or self._observed:
+            return decision
+        reasons = (obligations.unmet(lacking), *decision.reasons)
+        return msgspec.structs.replace(
+            decision, effect="deny", reasons=reasons, limits={}, approval=None
+        )
+
+    def _notified(self, decision: Decision, webhook: str) -> bool:
+        if self._desk.ports.notice is None:
+            return False
+        told = Notice(
+            decision_id=decision.decision_id,
+            call_id=self.call.call_id,
+            project=self.call.project,
+            principal=self.call.principal,
+            tool=self.call.tool,
+            class_=self.call.class_,
+            effect=decision.effect,
+            codes=tuple(each.code for each in decision.reasons),
+            policy_revision=decision.policy_revision,
+            at_ns=self._desk.now_ns(),
+        )
+        return self._desk.ports.notice(told, webhook)
 
     async def _oblige(self) -> None:
         """Do what the decision asks for at once, whatever its effect. Raises StoreUnavailable."""

@@ -10,10 +10,12 @@
 Source: gateway.md §2.5, and the obligations profile of OpenID AuthZEN.
 """
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
 from processors.model.names import Effect
@@ -84,7 +86,8 @@ def read_answer(raw: Any) -> PolicyAnswer:
     try:
         return _answer(raw)
     except _Unreadable as error:
-        return denied(f"the policy's answer is not usable: {error}")
+        refused = denied(f"the policy's answer is not usable: {error}")
+        return structs.replace(refused, obligations=obligations.telling(_readable(raw)))
 
 
 def _answer(raw: Any) -> PolicyAnswer:
@@ -235,6 +238,14 @@ def _approval(raw: Any) -> ApprovalTerms:
 
 def _lifetime(raw: dict[str, Any], key: str) -> int | None:
     return _positive(raw[key], f"approval.{key}", 30 * 86_400) if key in raw else None
+
+
+def _readable(raw: Any) -> Iterator[Obligation]:
+    """The obligations of an answer that is none, as far as each can be read by itself."""
+    items = raw.get("obligations") if isinstance(raw, dict) else None
+    for item in items[:_ITEMS_MAX] if isinstance(items, list) else ():
+        with contextlib.suppress(_Unreadable):
+            yield _obligation(item)
 
 
 def _obligation(item: Any) -> Obligation:

@@ -108,13 +108,15 @@ async def end(connection: Connection, ended: Attempted) -> bool:
 
 
 async def dispose(connection: Connection, disposal: Disposal) -> bool:
-    """Put a dead letter back, or away for good; False when it is none."""
+    """Put a dead letter back or away for good, or what waits and is not being made away; False when
+    it is neither."""
     again = disposal.action == "requeue"
     done = await connection.execute(
         "UPDATE durable SET state = $1, attempts = 0, due_at_ns = $2, ends_at_ns = $3,"
         " updated_at_ns = $4, owner = NULL, lease_until_ns = 0,"
         " request = CASE WHEN $5::boolean THEN request END"
-        " WHERE durable_id = $6 AND project = $7 AND state = 'dead'",
+        " WHERE durable_id = $6 AND project = $7"
+        " AND (state = 'dead' OR (NOT $5::boolean AND state = 'waiting' AND owner IS NULL))",
         *(
             *("waiting" if again else "discarded", disposal.due_at_ns, disposal.ends_at_ns),
             *(disposal.due_at_ns, again, disposal.durable_id, disposal.project),

@@ -109,16 +109,18 @@ def end(connection: sqlite3.Connection, ended: Attempted) -> bool:
 
 
 def dispose(connection: sqlite3.Connection, disposal: Disposal) -> bool:
-    """Put a dead letter back, or away for good; False when it is none."""
+    """Put a dead letter back or away for good, or what waits and is not being made away; False when
+    it is neither."""
     again = disposal.action == "requeue"
     done = connection.execute(
         "UPDATE durable SET state = ?, attempts = 0, due_at_ns = ?, ends_at_ns = ?,"
         " updated_at_ns = ?, owner = NULL, lease_until_ns = 0,"
         " request = CASE WHEN ? THEN request END"
-        " WHERE durable_id = ? AND project = ? AND state = 'dead'",
+        " WHERE durable_id = ? AND project = ?"
+        " AND (state = 'dead' OR (NOT ? AND state = 'waiting' AND owner IS NULL))",
         (
             *("waiting" if again else "discarded", disposal.due_at_ns, disposal.ends_at_ns),
-            *(disposal.due_at_ns, again, disposal.durable_id, disposal.project),
+            *(disposal.due_at_ns, again, disposal.durable_id, disposal.project, again),
         ),
     )
     return done.rowcount > 0

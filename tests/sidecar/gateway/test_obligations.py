@@ -87,10 +87,11 @@ def test_a_quarantined_agent_is_frozen_whatever_the_decision(tmp_path, effect):
         {"type": "mask_response"}, {"type": "mask_response", "properties": {"paths": []}},
         {"type": "mask_response", "properties": {"paths": ["card"]}},
         {"type": "mask_response", "properties": {"paths": ["/a"], "how": "hash"}},
-        {"type": "log_extra", "properties": {"fields": {"case": "x"}}},
+        {"type": "log_extra", "properties": {"fields": {"case": ["x"]}}},
         {"type": "quarantine_agent", "properties": {"reason": 1}},
         {"type": "require_receipt", "properties": {"sign": True}},
-        {"type": "step_up"}, {"type": "delay_until"},
+        {"type": "step_up"}, {"type": "delay_until"}, {"type": "cool_off"},
+        {"type": "cool_off", "properties": {"seconds": 0}},
     ],
 )  # fmt: skip
 def test_an_obligation_that_cannot_be_kept_denies(obligation):

@@ -62,12 +62,20 @@ PROPERTIES = st.sampled_from(
     [
         *({}, {"a": 1}, [], {"paths": ["/a"]}, {"paths": []}, {"paths": ["a"]}, {"paths": "/a"}),
         *({"paths": ["/a"], "b": 1}, {"paths": ["/a"] * 65}, {"reason": "x"}, {"reason": 1}),
+        *({"webhook": "a"}, {"webhook": ""}, {"fields": {"a": "b"}}, {"fields": {}}, {"fields": 1}),
+        *({"fields": {"a": 1}}, {"fields": {"a": ""}}, {"fields": {"": "b"}}, {"seconds": 1}),
+        *({"seconds": 0}, {"seconds": 1.5}, {"seconds": 2_592_001}, {"time_ns": 2**63 - 1}),
+        *({"time_ns": 2**63}, {"acr": ["mfa"]}, {"acr": []}, {"acr": [""]}, {"max_age_s": 60}),
+        *({"acr": ["mfa"], "max_age_s": 0}, {"acr": "mfa"}, {"max_age_s": True}),
     ]
 )
 OBLIGATION = st.fixed_dictionaries(
     {
         "type": st.sampled_from(
-            ["require_receipt", "mask_response", "quarantine_agent", "step_up", "", 1]
+            [
+                *("require_receipt", "mask_response", "quarantine_agent", "step_up", "", 1),
+                *("notify", "log_extra", "cool_off", "delay_until", "dance"),
+            ]
         )
     },
     optional={"id": st.sampled_from(["1", 1]), "properties": PROPERTIES},
