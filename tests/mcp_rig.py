@@ -31,7 +31,8 @@ from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc.client import McpUpstreams
 from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.gateway.rpc.pins import pinned
-from sidecar.identity.keys import authenticate, mint
+from sidecar.identity.driver import Identity
+from sidecar.identity.keys import mint
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 
@@ -159,8 +160,10 @@ class Gated:
         self.keys.add_key(structs.replace(row, **fields))
         return text
 
+    tokens = None
+
     async def authenticate(self, shown):
-        return authenticate(shown.authorization, self.keys, now_ns=clock.now_ns())
+        return await Identity(self.keys, clock.now_ns, tokens=self.tokens)(shown)
 
     async def post(self, message, *, headers=(), credential=None, raw=None):
         """One POST; the status, the headers and the JSON that came (of the last event)."""

@@ -13,10 +13,13 @@ Role = Literal["owner", "admin", "engineer", "reviewer", "viewer"]
 
 class Presented(Struct, frozen=True, kw_only=True):
     """What a caller shows: its ``Authorization`` value, and the names of a client certificate that
-    the TLS handshake has verified, as ``uri:spiffe://…`` or ``dns:agent.internal``."""
+    the TLS handshake has verified, as ``uri:spiffe://…`` or ``dns:agent.internal``.
+
+    ``audiences``: who it was shown to, as tokens name it; empty: what each provider is told."""
 
     authorization: str | None = None
     certificate: tuple[str, ...] = ()
+    audiences: tuple[str, ...] = ()
 
 
 class Grant(Struct, frozen=True, kw_only=True):

@@ -270,6 +270,8 @@ async def _listen(
                 body_bytes_max=config.gateway.body_bytes_max,
                 tls=tls("gateway.tls", config.gateway.tls),
                 mcp=mcp,
+                resource=config.gateway.resource,
+                issuers=[each.issuer for each in config.identity.oidc if each.knows_agents],
             ),
         ),
         (

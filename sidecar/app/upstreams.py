@@ -24,7 +24,9 @@ def open_authz(
     wanted = config.gateway.ext_authz
     if not wanted.on:
         return ()
-    return (ExtAuthz(gateway, who, irreversible=wanted.irreversible).handlers,)
+    resource = config.gateway.resource
+    made = ExtAuthz(gateway, who, irreversible=wanted.irreversible, resource=resource)
+    return (made.handlers,)
 
 
 class WaysOut(Struct, frozen=True, kw_only=True):

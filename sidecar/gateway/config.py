@@ -15,6 +15,7 @@ from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
 from sidecar.gateway.content import is_header, may_be_ours, merged, never_forwarded
 from sidecar.gateway.pointer import is_pointer
+from sidecar.gateway.resource import is_resource
 from sidecar.gateway.webhook import Webhook
 from sidecar.listen.config import Tls
 from sidecar.store.ledger import Pace
@@ -217,9 +218,15 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``gateway``."""
+    """Key ``gateway``.
+
+    ``resource``: the URL at which agents reach the gateway, such as ``https://gateway.example``.
+    With it, tokens of identity providers have to be meant for it, or for
+    ``<resource>/mcp/<server>`` at that server, and clients are told where to get one (RFC 9728).
+    """
 
     listen: str = "127.0.0.1:4319"
+    resource: str = ""
     mode: Mode = "enforce"
     upstreams: tuple[Upstream, ...] = ()
     tools: tuple[Tool, ...] = ()
@@ -240,6 +247,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
         tls = [Problem(f"tls.{each.path}", each.text) for each in self.tls.problems()]
+        if self.resource and not is_resource(self.resource):
+            tls.append(Problem("resource", "is no http(s)://host[:port] without a path"))
         return [*self._upstream_problems(), *self._tool_problems(), *self._mcp_problems(), *tls]
 
     def _mcp_problems(self) -> list[Problem]:

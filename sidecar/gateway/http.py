@@ -15,6 +15,7 @@ or ``POST /v1/actions`` in; the tool's answer or a problem out.
 """
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import overload
 
@@ -31,6 +32,7 @@ from sidecar.gateway.forward import CHALLENGE, CREDENTIAL, below, credential, re
 from sidecar.gateway.outcome import store_failed
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, preferences
+from sidecar.gateway.resource import METADATA, audiences, challenge, metadata
 from sidecar.gateway.rpc.http import Asked
 from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.gateway.stream.http import AgentStream
@@ -91,6 +93,8 @@ class GatewayServer:
         tls: Certificate | None = None,
         keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
         mcp: McpWire | None = None,
+        resource: str = "",
+        issuers: Sequence[str] = (),
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
@@ -98,6 +102,8 @@ class GatewayServer:
         self._body_bytes_max = body_bytes_max
         self._keep_alive_seconds = keep_alive_seconds
         self._mcp = mcp
+        self._resource = resource
+        self._issuers = issuers
         self._take_seconds = limits.answer_seconds
         manners = Manners(record=Faults("gateway").record, limits=limits, tls=tls)
         self._listener = Listener(self._handle, *self._address, manners)
@@ -123,6 +129,8 @@ class GatewayServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.raw_path == "/healthz" and request.method in ("GET", "HEAD"):
             return web.Response(text="ok\n")
+        if request.raw_path.startswith(METADATA) and request.method in ("GET", "HEAD"):
+            return self._metadata(request)
         try:
             headers = _framed(request)
         except Refused as error:
@@ -135,7 +143,21 @@ class GatewayServer:
         except (Refused, StoreUnavailable) as error:
             refusal = error.refusal() if isinstance(error, Refused) else store_failed()
             reply = response.refused(refusal, "", "")
-            return _rendered(reply, request, close=not request.content.at_eof())
+            answer = _rendered(reply, request, close=not request.content.at_eof())
+            if refusal.code == "unauthenticated" and reply.status == 401:
+                shown = "authorization" in request.headers
+                asked = challenge(self._resource, request.raw_path, shown=shown)
+                answer.headers["WWW-Authenticate"] = asked
+            return answer
+
+    def _metadata(self, request: web.BaseRequest) -> web.Response:
+        """Where clients get tokens (RFC 9728); nobody has to be known for that."""
+        found = metadata(self._resource, request.raw_path, self._issuers)
+        if found is None:
+            refused = Refused(404, "no_such_page", "nothing is said of such a resource")
+            reply = response.refused(refused.refusal(), "", "")
+            return _rendered(reply, request, close=False)
+        return web.json_response(found, headers={"Cache-Control": "max-age=300"})
 
     async def _answered(
         self, request: web.BaseRequest, headers: Headers, principal: Principal
@@ -240,6 +262,7 @@ class GatewayServer:
         presented = Presented(
             authorization=credential(shown) if forwarded else shown,
             certificate=certificate_of(request),
+            audiences=audiences(self._resource, request.raw_path),
         )
         carried = episode_token(headers) if self._gateway.mode == "twin" else None
         try:

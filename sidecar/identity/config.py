@@ -117,6 +117,11 @@ class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Where its keys are looked for."""
         return Target(name=f"oidc {self.name}", url=self.issuer, allow_cidrs=self.allow_cidrs)
 
+    @property
+    def knows_agents(self) -> bool:
+        """Whether a token of it can be an agent's."""
+        return any(grant.kind == "agent" for grant in self.grants)
+
     def problems(self) -> Iterator[Problem]:
         """What is wrong with one provider."""
         if not _NAME.match(self.name):

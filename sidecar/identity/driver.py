@@ -34,8 +34,9 @@ class Tokens(Protocol):
         """Whether the text has the form of such a token."""
         ...
 
-    async def principal(self, token: str) -> Principal:
-        """The principal of a token. Raises Unauthenticated."""
+    async def principal(self, token: str, audiences: tuple[str, ...] = ()) -> Principal:
+        """The principal of a token that is meant for one of ``audiences``, or where there are none
+        for what its provider is configured with. Raises Unauthenticated."""
         ...
 
 
@@ -69,7 +70,7 @@ class Identity:
         if self._tokens is not None:
             token = bearer(presented.authorization)
             if self._tokens.reads(token):
-                return await self._tokens.principal(token)
+                return await self._tokens.principal(token, presented.audiences)
         if self._threads is None:
             return self._of_key(presented.authorization)
         look_up = partial(self._of_key, presented.authorization)

@@ -164,20 +164,31 @@ class OidcTokens:
         """Whether the text has the form of such a token."""
         return oidc.is_token(token)
 
-    async def principal(self, token: str) -> Principal:
-        """The principal of a token. Raises Unauthenticated, or ProviderUnavailable."""
+    async def principal(self, token: str, audiences: tuple[str, ...] = ()) -> Principal:
+        """The principal of a token that is meant for one of ``audiences``, or where there are none
+        for its provider's own. Raises Unauthenticated, or ProviderUnavailable.
+
+        Where an audience decides, of two providers of one issuer the one that knows agents counts.
+        """
         said = oidc.read_unverified(token)
         mine = [each for each in self._sources if each[0].issuer == said.issuer]
         if not mine:
             raise Unauthenticated("the token's issuer is not known here")
-        meant = [each for each in mine if each[0].audience in said.audiences]
+        if audiences:
+            fits = bool({*audiences} & {*said.audiences})
+            mine.sort(key=lambda each: not each[0].knows_agents)
+            meant = mine if fits else []
+        else:
+            meant = [each for each in mine if each[0].audience in said.audiences]
         if not meant:
             raise Unauthenticated("the token is not meant for this sidecar")
         provider, source = meant[0]
         if said.algorithm not in provider.algorithms:
             raise Unauthenticated("the token's algorithm is not allowed")
         keys = await source.keys(said.kid)
-        claims = oidc.verified(token, said, provider, keys, now_ns=self._now_ns())
+        claims = oidc.verified(
+            token, said, provider, keys, now_ns=self._now_ns(), audiences=audiences
+        )
         return oidc.principal(claims, provider, self._organisations)
 
     async def start(self) -> None:

@@ -134,9 +134,18 @@ def read_unverified(token: str) -> Unverified:
 
 
 def verified(
-    token: str, said: Unverified, provider: Provider, keys: Sequence[PublicKey], *, now_ns: int
+    token: str,
+    said: Unverified,
+    provider: Provider,
+    keys: Sequence[PublicKey],
+    *,
+    now_ns: int,
+    audiences: Sequence[str] = (),
 ) -> Claims:
-    """The claims of a token that is genuine, for us and in time. Raises Unauthenticated."""
+    """The claims of a token that is genuine, for us and in time. Raises Unauthenticated.
+
+    ``audiences``: who it may be meant for; empty is the provider's ``audience``.
+    """
     if said.algorithm not in provider.algorithms:
         raise Unauthenticated("the token's algorithm is not allowed")
     candidates = [
@@ -147,7 +156,7 @@ def verified(
     if len(candidates) != 1:
         raise Unauthenticated("the token names no key of its provider")
     claims = _decoded(token, candidates[0], said.algorithm)
-    _check_claims(claims, provider, now_ns=now_ns)
+    _check_claims(claims, provider, audiences or (provider.audience,), now_ns=now_ns)
     return claims
 
 
@@ -161,10 +170,12 @@ def _decoded(token: str, key: PublicKey, algorithm: str) -> Claims:
         raise Unauthenticated("the token's signature is not its provider's") from None
 
 
-def _check_claims(claims: Claims, provider: Provider, *, now_ns: int) -> None:
+def _check_claims(
+    claims: Claims, provider: Provider, audiences: Sequence[str], *, now_ns: int
+) -> None:
     if claims.get("iss") != provider.issuer:
         raise Unauthenticated("the token's issuer is not known here")
-    if provider.audience not in _audiences(claims.get("aud")):
+    if not {*audiences} & {*_audiences(claims.get("aud"))}:
         raise Unauthenticated("the token is not meant for this sidecar")
     now, skew = now_ns / 1e9, duration_ns(provider.clock_skew) / 1e9
     expires = _moment(claims, "exp")

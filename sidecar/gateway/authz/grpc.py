@@ -21,6 +21,7 @@ from sidecar.gateway.authz.driver import judge
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.problem import Refusal, Refused, render
+from sidecar.gateway.resource import audiences
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, require
@@ -38,11 +39,17 @@ class ExtAuthz:
     """Answers Envoy's checks by one gateway; ``handlers`` go to a gRPC server."""
 
     def __init__(
-        self, gateway: Gateway, authenticate: Authenticate, *, irreversible: bool = False
+        self,
+        gateway: Gateway,
+        authenticate: Authenticate,
+        *,
+        irreversible: bool = False,
+        resource: str = "",
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
         self._irreversible = irreversible
+        self._resource = resource
 
     @property
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -80,7 +87,10 @@ class ExtAuthz:
         return refused(judged.refusal.status, judged.code, headers, judged.refusal.body)
 
     async def _principal(self, checked: Checked) -> Principal:
-        shown = Presented(authorization=checked.headers.get("authorization"))
+        shown = Presented(
+            authorization=checked.headers.get("authorization"),
+            audiences=audiences(self._resource, ""),
+        )
         try:
             principal = await self._authenticate(shown)
             require(principal, "tools.call")
