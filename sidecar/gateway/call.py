@@ -197,12 +197,15 @@ class Call:
         if call.token is not None:
             return self._commit_with(call.token)
         self._state = self._asking
-        return (AskApproval(wait_ns=call.wait_ns),)
+        return (AskApproval(wait_ns=call.wait_ns, seen=self._execute.seen),)
 
     def _asking(self, event: Event) -> Commands:
         match event:
             case Approved(approval_id=approval_id):
                 return self._commit_with(approval_id)
+            case KeyTaken():
+                self._decided = False  # who finds the key free again has no approval yet
+                return self._key_taken()
             case IntentRefused(code=code):
                 return self._refuse(outcome.not_spendable(code))
             case NotApproved(approval=approval):
@@ -233,6 +236,10 @@ class Call:
             ),
         )
 
+    def _key_taken(self) -> Commands:
+        self._taken += 1
+        return self._look_up() if self._taken < KEY_TAKEN_MAX else self._in_flight()
+
     def _committing(self, event: Event) -> Commands:
         match event:
             case IntentCommitted(claim=claim):
@@ -240,8 +247,7 @@ class Call:
                 self._state = self._marking
                 return (MarkSent(claim=claim),)
             case KeyTaken():
-                self._taken += 1
-                return self._look_up() if self._taken < KEY_TAKEN_MAX else self._in_flight()
+                return self._key_taken()
             case IntentRefused(code="policy_changed"):
                 self._policy_changes += 1
                 changes = self._policy_changes

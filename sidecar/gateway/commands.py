@@ -29,9 +29,11 @@ class Decide(Struct, frozen=True, kw_only=True):
 
 
 class AskApproval(Struct, frozen=True, kw_only=True):
-    """Request approval, or find the request; wait up to ``wait_ns`` for it."""
+    """Request approval, or find the request; wait up to ``wait_ns`` for it. ``seen``: the claim
+    as it was looked up, None where there was none."""
 
     wait_ns: int = 0
+    seen: Seen | None = None
 
 
 class CommitIntent(Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ from sidecar.store.ledger import (
     OpenedCall,
     Pace,
     Scope,
+    Seen,
     Signer,
     StoredSigningKey,
 )
@@ -333,10 +334,14 @@ class DurableBook(Protocol):
 class ApprovalBook(Protocol):
     """Requests for approval and the votes on them."""
 
-    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
+    async def ask_approval(
+        self, wanted: Approval, pace: Pace | None = None, *, seen: Seen | None = None
+    ) -> Approval:
         """The request for this action and key: ``wanted`` if there is none yet.
 
-        Raises AskedTooOften where the requester has asked more than its pace allows.
+        Raises AskedTooOften where the requester has asked more than its pace allows, KeyMoved where
+        the key's claim is not as ``seen`` (None: there was none): nobody is asked for a call that
+        was made meanwhile.
         """
         ...
 

@@ -10,7 +10,7 @@ import unicodedata
 from typing import Any
 
 from processors.model.call import Approval
-from sidecar.store.ledger import ApprovalUse, Ballot, IntentResult
+from sidecar.store.ledger import ApprovalUse, Ballot, Claim, IntentResult, Scope, Seen
 
 _DOTLESS = frozenset({"gmail.com", "googlemail.com"})
 
@@ -23,6 +23,10 @@ class AskedTooOften(Exception):
     """An agent asked for more approvals than people are to be asked for in a while."""
 
 
+class KeyMoved(Exception):
+    """The key of a call is no more as it was looked up: another call with it came between."""
+
+
 class Undone(Exception):
     """Leaves the transaction as if the job had never run; says why.
 
@@ -33,6 +37,23 @@ class Undone(Exception):
         self.result = result
         self.written = written
         super().__init__()
+
+
+def asked_for(wanted: Approval) -> Scope:
+    """Whose key a request for approval is bound to."""
+    return Scope(
+        project=wanted.project,
+        principal=wanted.requester,
+        tool=wanted.tool,
+        key_hash=wanted.key_hash,
+    )
+
+
+def as_seen(claim: Claim | None, seen: Seen | None) -> bool:
+    """Whether a key's claim is the one that was looked up."""
+    if claim is None or seen is None:
+        return claim is None and seen is None
+    return Seen(claim_id=claim.claim_id, fence=claim.fence, state=claim.state) == seen
 
 
 def requested_entry(wanted: Approval) -> dict[str, str]:

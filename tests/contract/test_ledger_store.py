@@ -43,6 +43,7 @@ from sidecar.store.ledger import (
     Occupied,
     Seen,
 )
+from sidecar.store.standing import KeyMoved
 
 shared = pytest.mark.parametrize("store", SHARED, indirect=True)
 
@@ -338,7 +339,7 @@ def test_what_is_stored_is_sealed_and_opens_only_where_it_belongs(store):
         made = await opened.commit_intent(intent())
         answer = Answer(status=201, headers=(("a", "b"),), body=b"account hush-1")
         await opened.record(outcome(call(), made.claim, "completed", answer=answer))
-        await opened.ask_approval(asked())
+        await opened.ask_approval(asked(key_hash="other"))
         assert opened.find_claim(SCOPE).answer == answer
         assert opened.opened_call("c1") == call()
         facts = opened.facts_after(0, 10)
@@ -352,6 +353,24 @@ def test_what_is_stored_is_sealed_and_opens_only_where_it_belongs(store):
     store.query("UPDATE receipt SET call_id = 'moved' RETURNING 1")
     with store.reader() as opened, pytest.raises(SealBroken):
         opened.facts_after(0, 10)
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.row("C")
+def test_nobody_is_asked_for_a_call_that_was_made_since_its_key_was_looked_up(store):
+    async def scenario(opened):
+        made = await opened.commit_intent(intent())
+        with pytest.raises(KeyMoved):
+            await opened.ask_approval(asked())
+        claimed = Seen(claim_id=made.claim.claim_id, fence=made.claim.fence, state="claimed")
+        await opened.record(outcome(call(), made.claim, "completed"))
+        with pytest.raises(KeyMoved):
+            await opened.ask_approval(asked(), seen=claimed)
+        completed = structs.replace(claimed, state="completed")
+        found = await opened.ask_approval(asked(), seen=completed)  # whoever may make it again
+        assert found.status == "pending"
+
+    run(store, scenario)
 
 
 def test_facts_are_tailed_from_a_place(store):

@@ -58,9 +58,10 @@ from sidecar.store.ledger import (
     Intent,
     NotCommitted,
     OpenedCall,
+    Seen,
 )
 from sidecar.store.ports import GatewayLedger
-from sidecar.store.standing import AskedTooOften
+from sidecar.store.standing import AskedTooOften, KeyMoved
 from sidecar.store.stop import Stop, kinds_that_stop
 from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, log
 
@@ -178,8 +179,8 @@ class Performer:
                 return await self._look_up(wait_ns)
             case commands.Decide(attempt=attempt):
                 return await self._decide(attempt)
-            case commands.AskApproval(wait_ns=wait_ns):
-                return await self._ask(wait_ns)
+            case commands.AskApproval(wait_ns=wait_ns, seen=seen):
+                return await self._ask(wait_ns, seen)
             case commands.CommitIntent():
                 return await self._commit(command)
             case commands.MarkSent(claim=claim):
@@ -345,7 +346,7 @@ class Performer:
             for each in found
         }  # fmt: skip
 
-    async def _ask(self, wait_ns: int) -> events.Event:
+    async def _ask(self, wait_ns: int, seen: Seen | None) -> events.Event:
         assert self._decision is not None
         ends_ns = clock.monotonic_ns() + wait_ns
         try:
@@ -364,9 +365,10 @@ class Performer:
         except Unshowable as error:
             return events.IntentRefused(code=error.code)
         try:
-            found = await self._ledger.ask_approval(
-                wanted, self._desk.settings.approvals.fatigue.agent
-            )
+            pace = self._desk.settings.approvals.fatigue.agent
+            found = await self._ledger.ask_approval(wanted, pace, seen=seen)
+        except KeyMoved:
+            return events.KeyTaken()
         except AskedTooOften:
             APPROVALS_REFUSED.labels("approval_fatigue").inc()
             return events.IntentRefused(code="approval_fatigue")

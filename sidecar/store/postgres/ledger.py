@@ -31,6 +31,7 @@ from sidecar.store.ledger import (
     Intent,
     IntentResult,
     Pace,
+    Seen,
     Signer,
     StoredSigningKey,
 )
@@ -66,7 +67,7 @@ from sidecar.store.sealing import (
     seal_summary,
     secret_aad,
 )
-from sidecar.store.standing import AskedTooOften, Undone
+from sidecar.store.standing import AskedTooOften, KeyMoved, Undone
 from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 
 LOOK_SECONDS = 2.0
@@ -275,13 +276,20 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
             lambda connection: claims.forget(connection, now_ns, limit, since_ns)
         )
 
-    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
-        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
+    async def ask_approval(
+        self, wanted: Approval, pace: Pace | None = None, *, seen: Seen | None = None
+    ) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften,
+        KeyMoved."""
         await self._warm(wanted.project)
         summary = seal_summary(self._sealers, wanted)
-        row = await self._writer.run(lambda turn: transactions.ask(turn, wanted, summary, pace))
+        row = await self._writer.run(
+            lambda turn: transactions.ask(turn, wanted, summary, pace, seen)
+        )
         if row is None:
             raise AskedTooOften
+        if row == "key_moved":
+            raise KeyMoved
         return open_approval(row, self._sealers)
 
     @contextmanager

@@ -8,7 +8,7 @@
 3. A vote and what it resolves are one transaction, each in the audit chain.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from processors.model.call import Approval
 from sidecar.canonical import canonical
@@ -34,6 +34,7 @@ from sidecar.store.ledger import (
     NotCommitted,
     Occupied,
     Pace,
+    Seen,
     resolved_body,
 )
 from sidecar.store.postgres import approvals, budgets, calls, chain, claims, durables, stops, vault
@@ -43,6 +44,8 @@ from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
 from sidecar.store.standing import (
     Undone,
+    as_seen,
+    asked_for,
     consumed_entry,
     execute_by,
     requested_entry,
@@ -114,13 +117,20 @@ async def record(
 
 
 async def ask(
-    turn: Turn, wanted: Approval, summary: bytes, pace: Pace | None = None
-) -> ApprovalRow | None:
+    turn: Turn,
+    wanted: Approval,
+    summary: bytes,
+    pace: Pace | None = None,
+    seen: Seen | None = None,
+) -> ApprovalRow | Literal["key_moved"] | None:
     """The request for this action and key: ``wanted`` if there is none yet, None where who asks
-    asks too often."""
+    asks too often; ``key_moved`` where the key's claim is not as ``seen``."""
     found = await approvals.find_asked(turn.connection, wanted)
     if found is not None:
         return found
+    claim = await claims.find(turn.connection, asked_for(wanted))
+    if not as_seen(claim[0] if claim else None, seen):
+        return "key_moved"
     if pace is not None:
         since_ns = wanted.requested_at_ns - pace.window_ns
         if await approvals.asked_since(turn.connection, wanted, since_ns) >= pace.most:

@@ -28,6 +28,7 @@ from sidecar.store.ledger import (
     Intent,
     IntentResult,
     Pace,
+    Seen,
     Signer,
     StoredSigningKey,
 )
@@ -53,7 +54,7 @@ from sidecar.store.sqlite.ledger_reader import SqliteLedgerReader
 from sidecar.store.sqlite.scripts import LEDGER, scripts
 from sidecar.store.sqlite.transactions import Transactions
 from sidecar.store.sqlite.writer import Writer
-from sidecar.store.standing import AskedTooOften, Undone
+from sidecar.store.standing import AskedTooOften, KeyMoved, Undone
 from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 
 T = TypeVar("T")
@@ -235,13 +236,18 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         """Drop up to ``limit`` expired answers and claims; how many."""
         return await self._writer.run(lambda c: claims.forget(c, now_ns, limit, since_ns))
 
-    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
-        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften."""
+    async def ask_approval(
+        self, wanted: Approval, pace: Pace | None = None, *, seen: Seen | None = None
+    ) -> Approval:
+        """The request for this action and key: ``wanted`` if there is none yet. AskedTooOften,
+        KeyMoved."""
         await self._warm(wanted.project)
         summary = seal_summary(self._sealers, wanted)
-        row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary, pace))
+        row = await self._writer.run(lambda c: self._jobs.ask(c, wanted, summary, pace, seen))
         if row is None:
             raise AskedTooOften
+        if row == "key_moved":
+            raise KeyMoved
         if row[0].approval_id == wanted.approval_id:
             self._news.tell(wanted.approval_id)
         return open_approval(row, self._sealers)

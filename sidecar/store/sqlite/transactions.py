@@ -8,7 +8,7 @@
 """
 
 import sqlite3
-from typing import Any
+from typing import Any, Literal
 
 from processors.model.call import Approval, Receipt
 from sidecar.canonical import canonical
@@ -34,6 +34,7 @@ from sidecar.store.ledger import (
     Occupied,
     OpenedCall,
     Pace,
+    Seen,
     resolved_body,
 )
 from sidecar.store.reading import POLICY_REVISION
@@ -43,6 +44,8 @@ from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, st
 from sidecar.store.sqlite.chain import Chain, latest
 from sidecar.store.standing import (
     Undone,
+    as_seen,
+    asked_for,
     consumed_entry,
     execute_by,
     requested_entry,
@@ -129,12 +132,16 @@ class Transactions:
         wanted: Approval,
         summary: bytes,
         pace: Pace | None = None,
-    ) -> ApprovalRow | None:
+        seen: Seen | None = None,
+    ) -> ApprovalRow | Literal["key_moved"] | None:
         """The request for this action and key: ``wanted`` if there is none yet, None where its
-        requester asks too often."""
+        requester asks too often; ``key_moved`` where the key's claim is not as ``seen``."""
         found = approvals.find_asked(connection, wanted)
         if found is not None:
             return found
+        claim = claims.find(connection, asked_for(wanted))
+        if not as_seen(claim[0] if claim else None, seen):
+            return "key_moved"
         if pace is not None:
             since_ns = wanted.requested_at_ns - pace.window_ns
             if approvals.asked_since(connection, wanted, since_ns) >= pace.most:
