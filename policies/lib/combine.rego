@@ -3,7 +3,7 @@
 # description: |
 #   Sets of reasons {"code", "message", "rule"} become one answer: deny before require_approval before
 #   allow_with_limits before allow. Nothing is allowed by the absence of a deny: without a reason to allow the
-#   answer is deny. Terms of approval join (most approvers, all roles, shortest time), limits intersect (least
+#   answer is deny. Terms of approval join (most approvers, all roles, shortest time, every demand), limits intersect (least
 #   amount, every rate and spend).
 package agenttwin.lib.combine
 
@@ -40,9 +40,24 @@ strictest(said) := answer if {
 joined(terms) := object.union_n([
 	least("ttl_s", terms),
 	least("execute_s", terms),
+	stepped({each.step_up | some each in terms}),
 	most("min", terms),
 	named("roles", {role | some each in terms; some role in each.roles}),
 ])
+
+# What every demand on the approvers' sign-in asks for.
+stepped(demands) := {"step_up": object.union_n([
+	least("max_age_s", demands),
+	named("amr", {way | some each in demands; some way in each.amr}),
+	classes({set_of(each.acr) | some each in demands}),
+])} if count(demands) > 0
+
+stepped(demands) := {} if count(demands) == 0
+
+# No class that all of them take makes a demand that nobody can meet, which denies.
+classes(taken) := {"acr": [class | some class in intersection(taken)]} if count(taken) > 0
+
+classes(taken) := {} if count(taken) == 0
 
 intersection_of(limits) := object.union_n([
 	least("timeout_ms", limits),

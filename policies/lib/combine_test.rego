@@ -41,6 +41,10 @@ test_deny_wins_over_all_and_only_its_reasons_are_given if {
 }
 
 test_terms_join_to_most_approvers_all_roles_and_the_shortest_time if {
+	demand := {"acr": ["gold", "silver"], "max_age_s": 300}
+	other := {"acr": ["gold"], "amr": ["hwk"]}
+	stepped := combine.joined({{"step_up": demand}, {"step_up": other}, {"min": 2}})
+	stepped == {"min": 2, "step_up": {"acr": ["gold"], "amr": ["hwk"], "max_age_s": 300}}
 	terms := {{"min": 1, "ttl_s": 600, "roles": ["a"]}, {"min": 2, "execute_s": 30}, {"ttl_s": 60, "roles": ["b"]}}
 	combine.joined(terms) == {"min": 2, "ttl_s": 60, "execute_s": 30, "roles": ["a", "b"]}
 }

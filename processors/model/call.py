@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from processors.model.names import Effect, PrincipalKind, SideEffectClass
+from processors.model.principal import Authn, StepUp
 
 EffectKnown = Literal["confirmed", "not_executed", "unknown"]
 ApprovalStatus = Literal["pending", "approved", "denied", "expired", "invalidated", "consumed"]
@@ -24,7 +25,7 @@ class Action(Struct, frozen=True, kw_only=True):
     ``path`` is canonical (gateway.md §3.2); ``query`` an ordered list of decoded pairs;
     ``body_digest`` is
     ``sha256:<hex>`` of the identity-encoded bytes; ``body`` the parsed JSON (numbers exact) or
-    None.
+    None; ``on_behalf_of`` the person that the agent's credential says it acts for.
     """
 
     tenant: str
@@ -71,6 +72,7 @@ class ApprovalTerms(Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     ttl_s: int | None = None
     execute_s: int | None = None
+    step_up: StepUp | None = None
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -89,13 +91,15 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Vote(Struct, frozen=True, kw_only=True):
-    """One approver's word on a request; ``shown_digest`` is the hash of the summary they saw."""
+    """One approver's word on a request; ``shown_digest`` is the hash of the summary they saw,
+    ``authn`` how they had signed in."""
 
     voter: str
     decision: Literal["approve", "deny"]
     reason: str
     voted_at_ns: int
     shown_digest: str
+    authn: Authn = Authn()
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -105,7 +109,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     the latest while nobody has decided, and for good once it is approved; ``expires_at_ns`` is the
     one of both that runs now.
     ``fields``: a keyed digest of each field of the action, as ``name:digest``: they tell which of
-    them is another, and nothing of what it is.
+    them is another, and nothing of what it is. ``on_behalf_of``: the person the agent acts for;
+    ``step_up``: what each approver's sign-in must be.
     """
 
     approval_id: str
@@ -132,6 +137,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     shown_digest: str = ""
     requester_owner: str = ""
     fields: tuple[str, ...] = ()
+    on_behalf_of: str = ""
+    step_up: tuple[StepUp, ...] = ()
 
 
 class Spend(Struct, frozen=True, kw_only=True):

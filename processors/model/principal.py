@@ -22,6 +22,25 @@ class Presented(Struct, frozen=True, kw_only=True):
     audiences: tuple[str, ...] = ()
 
 
+class Authn(Struct, frozen=True, kw_only=True):
+    """How a caller proved who they are. ``acr``, ``amr``, ``auth_time_ns``: how and when a person
+    signed in, as their identity provider says (OpenID Connect Core §2); a key says none of it."""
+
+    method: Literal["key", "certificate", "token"] = "key"
+    acr: str | None = None
+    amr: tuple[str, ...] = ()
+    auth_time_ns: int | None = None
+
+
+class StepUp(Struct, frozen=True, kw_only=True):
+    """What a vote demands of its voter's sign-in: an ``acr`` that is one of these, an ``amr`` that
+    has all of these, at most ``max_age_s`` ago. What is empty is not demanded."""
+
+    acr: tuple[str, ...] = ()
+    amr: tuple[str, ...] = ()
+    max_age_s: int | None = None
+
+
 class Grant(Struct, frozen=True, kw_only=True):
     """A role in one project."""
 
@@ -32,10 +51,11 @@ class Grant(Struct, frozen=True, kw_only=True):
 class Principal(Struct, frozen=True, kw_only=True):
     """An authenticated caller; ``id`` is stable and public, the secret is nowhere.
 
-    ``on_behalf_of``: the user an agent acts for, as its identity provider has said; empty where
-    nobody has. ``role`` is None where the kind alone says it. ``owner``: who answers for an agent,
-    by name, and never approves its calls. ``tools``: the only ones it may call, all where empty.
-    ``grants``: the projects it may choose to act in, where there are more than ``project``.
+    ``on_behalf_of``: the person an agent acts for, by name, as its credential says, who never
+    approves its calls; empty where it names nobody. ``role`` is None where the kind alone says it.
+    ``owner``: who answers for an agent, by name, and never approves its calls. ``tools``: the only
+    ones it may call, all where empty. ``grants``: the projects it may choose to act in, where there
+    are more than ``project``.
     """
 
     id: str
@@ -48,6 +68,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     owner: str = ""
     on_behalf_of: str = ""
     grants: tuple[Grant, ...] = ()
+    authn: Authn = Authn()
 
 
 class StoredKey(Struct, frozen=True, kw_only=True):
@@ -71,3 +92,4 @@ class StoredKey(Struct, frozen=True, kw_only=True):
     previous_sha256: str | None = None
     previous_until_ns: int | None = None
     owner: str = ""
+    on_behalf_of: str = ""

@@ -22,6 +22,7 @@ from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gateway.approval import Ground, current
 from sidecar.plain import plain, plained
+from sidecar.store.step_up import words
 
 
 @click.group()
@@ -140,7 +141,8 @@ def _lines(approval: Approval) -> list[tuple[str, str]]:
     summary = approval.summary.split("\n")
     approval = plained(approval)
     votes = [
-        f"vote: {vote.decision} by {vote.voter} at {instant(vote.voted_at_ns)}: {vote.reason}"
+        f"vote: {vote.decision} by {vote.voter} ({vote.authn.method})"
+        f" at {instant(vote.voted_at_ns)}: {vote.reason}"
         for vote in approval.votes
     ]
     styles = {"approved": "green", "denied": "red", "expired": "yellow"}
@@ -154,6 +156,7 @@ def _lines(approval: Approval) -> list[tuple[str, str]]:
         (f"  to be decided by {instant(approval.decide_by_ns)}", ""),
         (f"  to be used by {instant(approval.execute_by_ns)}{_latest(approval)}", ""),
         (f"  approvers needed: {approval.approvers_min}", ""),
+        *((f"  each approver is to {words(each)}", "") for each in approval.step_up),
         (f"  action {approval.action_hash}", ""),
         (f"  shown {approval.shown_digest}", ""),
         *((f"  {vote}", "") for vote in votes),

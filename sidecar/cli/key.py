@@ -44,6 +44,9 @@ def command() -> None:
 @click.option("--organisation", help="Instead of --project: all projects of an organisation.")
 @click.option("--name", default="", help="Whose it is; keys of one name are one person's.")
 @click.option("--owner", default="", help="An agent's: who answers for it, and never approves it.")
+@click.option(
+    "--on-behalf-of", default="", help="An agent's: for whom it acts, who never approves it."
+)
 @click.option("--tool", "tools", multiple=True, help="The only tool an agent may call; repeatable.")
 @click.option("--expires", "lifetime_ns", type=Duration(), help="How long it lives, e.g. 90d.")
 @common()
@@ -239,6 +242,7 @@ def _shown(row: StoredKey) -> dict[str, object]:
         "organisation": row.organisation,
         "name": row.name,
         "owner": row.owner,
+        "on_behalf_of": row.on_behalf_of,
         "tools": row.tools,
         "created_at_ns": row.created_at_ns,
         "expires_at_ns": row.expires_at_ns,

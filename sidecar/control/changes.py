@@ -65,6 +65,7 @@ def create_key(bench: Bench, asked: Asked) -> documents.CreatedKey:
         role=None if role == "agent" else role,
         tools=asked.of.tools,
         owner=asked.of.owner if role == "agent" else "",
+        on_behalf_of=asked.of.on_behalf_of if role == "agent" else "",
         expires_at_ns=None if lifetime is None else asked.now_ns + lifetime * _SECOND_NS,
     )
     text, row = mint_key(

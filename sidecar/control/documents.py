@@ -235,6 +235,7 @@ class KeyDocument(Struct, frozen=True, kw_only=True):
     revoked_at_ns: int | None
     previous_until_ns: int | None
     owner: str
+    on_behalf_of: str
 
 
 class KeyPage(Struct, frozen=True, kw_only=True):

@@ -264,8 +264,8 @@ class CreateKeyRequest(Request, frozen=True, kw_only=True):
     """A new key. ``role``: an agent, or what a person is in the project (docs/specs/identity.md).
 
     ``tools``: the only ones an agent may call, all where empty. ``owner``: who answers for an
-    agent, by name, and never approves its calls. It opens for ``lifetime_seconds``, for ever
-    without.
+    agent, ``on_behalf_of``: for whom it acts, by name; neither approves its calls. It opens
+    for ``lifetime_seconds``, for ever without.
     """
 
     role: Actor
@@ -273,6 +273,7 @@ class CreateKeyRequest(Request, frozen=True, kw_only=True):
     tools: Annotated[tuple[Id, ...], Meta(max_length=256)] = ()
     lifetime_seconds: Annotated[int, Meta(ge=1, le=3650 * 86400)] | None = None
     owner: Name = ""
+    on_behalf_of: Name = ""
 
 
 class RotateKeyRequest(Request, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from processors.model.call import Approval
-from processors.model.principal import Presented, Principal
+from processors.model.principal import Presented, Principal, StepUp
 from processors.redact.masker import Masker
 from sidecar import clock
 from sidecar.control import documents, reads
@@ -42,6 +42,7 @@ from sidecar.gateway.steady import Steady
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
+from sidecar.store import step_up
 from sidecar.store.durable import Disposal
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.ports import PeoplesBook, Watching
@@ -198,6 +199,10 @@ class Desk:
         code = why_not_eligible(found, voter, self._rules)
         return None if code is None else _CODES[code][1]
 
+    def step_up(self, found: Approval, voter: Principal) -> StepUp | None:
+        """What this person's sign-in lacks to approve this request; None where nothing."""
+        return step_up.unmet(voter.authn, found.step_up, self._now_ns())
+
     def stream(self, operation: Operation, who: Who, of: Any) -> AsyncIterator[Struct]:
         """The items that a streaming operation gives. Raises Refused."""
         streams = {
@@ -272,11 +277,13 @@ class Desk:
                     shown_digest=of.shown_digest or found.shown_digest,
                     now_ns=self._now_ns(),
                     pace=self._rules.fatigue.person,
+                    authn=voter.authn,
                 )
             )
         if code is not None:
             APPROVALS_REFUSED.labels(code if code in _CODES else "not_pending").inc()
-            raise _not_counted(code)
+            lacks = self.step_up(found, voter) if code == step_up.CODE else None
+            raise _not_counted(code, lacks)
         return await self._run(lambda: find(self._views, asked))
 
     def _in_time(self) -> bool:
@@ -457,6 +464,7 @@ _CODES = {
     "summary_changed": (409, "the summary you saw is not the request's; look again"),
     "approval_policy_changed": (409, "policy has changed since this was asked; it is void"),
     "approval_tool_changed": (409, "the tool has changed since this was asked; it is void"),
+    step_up.CODE: (403, "your sign-in is not what this request demands of its approvers"),
     "clock_skewed": (
         *(503, "the sidecar's clock was set, so no request's time can be told; set it right"),
     ),
@@ -480,6 +488,6 @@ def _not_lifted(code: str) -> Refused:
     return Refused(status, code, detail)
 
 
-def _not_counted(code: str) -> Refused:
+def _not_counted(code: str, lacks: StepUp | None) -> Refused:
     status, detail = _CODES.get(code, (409, "the request is no longer pending"))
-    return Refused(status, code, detail)
+    return Refused(status, code, detail if lacks is None else f"{detail}: {step_up.words(lacks)}")

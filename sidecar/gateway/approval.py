@@ -4,9 +4,9 @@
 1. The summary is rendered from the canonical action alone (``shown``), never from the agent's
    prose; its digest is in the request and in every vote, so what was on screen is evidence.
 2. An approver is a principal whose role may decide (``identity.roles``), which no agent's does;
-   neither the requester nor a key of the same person (the same name) decides, and nobody counts
-   twice. Where more than one must approve, who has no name cannot be told from another and does
-   not count.
+   neither the requester nor a key of the same person (the same name) decides, nor who owns the
+   agent, nor on whose behalf it acts, and nobody counts twice. Where more than one must approve,
+   who has no name cannot be told from another and does not count.
 3. One deny ends it. Time ends it: it is decided by one moment and used by another, expired is
    denied, and no setting turns it into an allowance. Policy shortens both, and lengthens neither.
 4. An approval holds for one action under one key, one policy revision and one tool definition;
@@ -24,10 +24,11 @@ import msgspec
 from msgspec import Struct
 
 from processors.model.call import Action, Approval, ApprovalTerms, Decision
-from processors.model.principal import Principal
+from processors.model.principal import Principal, StepUp
 from sidecar.canonical import canonical, sha256
 from sidecar.gateway.action import counted
 from sidecar.gateway.config import Approvals
+from sidecar.gateway.policy.obligations import of_type
 from sidecar.gateway.problem import NextAction, Refusal
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.shown import summary as summary
@@ -58,10 +59,12 @@ def request(
     body: Any = None,
     requester_owner: str = "",
     secret: bytes | None = None,
+    step_up: tuple[StepUp, ...] = (),
 ) -> Approval:
     """A new request for a call with a key. The stricter of policy's terms and configuration
-    holds. ``secret`` keys the digests of the action's fields; there are none without. Raises
-    Unshowable where no person could judge it."""
+    holds. ``secret`` keys the digests of the action's fields; there are none without. ``step_up``
+    is what configuration demands of the approvers' sign-in, besides policy. Raises Unshowable where
+    no person could judge it."""
     assert call.key_hash is not None, "an approval is bound to a key"
     terms = decision.approval or ApprovalTerms()
     text = summary(action, body)
@@ -89,7 +92,18 @@ def request(
         trace_id=call.trace_id,
         requester_owner=requester_owner,
         fields=() if secret is None else field_digests(action, secret, approval_id),
+        on_behalf_of=action.on_behalf_of or "",
+        step_up=demanded(decision, step_up),
     )
+
+
+def demanded(decision: Decision, configured: tuple[StepUp, ...]) -> tuple[StepUp, ...]:
+    """All that is demanded of the approvers' sign-in: by configuration, by the terms of approval,
+    by obligations."""
+    terms = decision.approval
+    of_terms = (terms.step_up,) if terms is not None and terms.step_up is not None else ()
+    obliged = (msgspec.convert(each, StepUp) for each in of_type(decision, "step_up"))
+    return tuple(dict.fromkeys((*configured, *of_terms, *obliged)))
 
 
 def field_digests(action: Action, secret: bytes, approval_id: str) -> tuple[str, ...]:
@@ -146,6 +160,9 @@ def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> 
         return "self_approval"
     owners = (approval.requester_name, approval.requester_owner)
     if "owner" in rules.distinct_from and any(_same_person(voter.name, each) for each in owners):
+        return "self_approval"
+    for_whom = approval.on_behalf_of if "on_behalf_of" in rules.distinct_from else ""
+    if any(_same_person(each, for_whom) for each in _names(voter)):
         return "self_approval"
     if approval.approvers_min > 1 and not person(voter.name):
         return "approver_not_eligible"
@@ -225,6 +242,12 @@ def refusal(approval: Approval, *, asynchronous: bool = False) -> Refusal:
 def instant(at_ns: int) -> str:
     """A moment as agents read it: RFC 3339, whole seconds."""
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _names(voter: Principal) -> tuple[str, ...]:
+    """By what a person may be known to whoever names them: name, id, and a provider's subject."""
+    parts = voter.id.split(":", 2)
+    return (voter.name, voter.id, *(parts[2:] if parts[0] == "oidc" else parts[1:]))
 
 
 def _shorter(configured_ns: int, policy_s: int | None) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from processors.model.names import SideEffectClass
+from processors.model.principal import StepUp
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.egress.rules import Target, undialable
 from sidecar.errors import Problem
@@ -183,6 +184,38 @@ class Durable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deadline: str = "24h"
 
 
+class StepUpRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sign-in of who approves a tool's calls must be, as their identity provider says it:
+    an ``acr`` that is one of these, an ``amr`` that has all of these, no longer ago than
+    ``max_age``. What is empty is not demanded."""
+
+    acr: tuple[str, ...] = ()
+    amr: tuple[str, ...] = ()
+    max_age: str = ""
+
+    @property
+    def demand(self) -> tuple[StepUp, ...]:
+        """The demand, none where the rule is empty."""
+        if not (self.acr or self.amr or self.max_age):
+            return ()
+        age_s = duration_ns(self.max_age) // 10**9 if self.max_age else None
+        return (StepUp(acr=self.acr, amr=self.amr, max_age_s=age_s),)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``step_up``."""
+        found = [
+            Problem(key, "has an empty value")
+            for key, values in (("acr", self.acr), ("amr", self.amr))
+            if not all(values)
+        ]
+        try:
+            if self.max_age and duration_ns(self.max_age) < 10**9:
+                found.append(Problem("max_age", "must be at least 1s"))
+        except ValueError as error:
+            found.append(Problem("max_age", str(error)))
+        return found
+
+
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One tool of the registry.
 
@@ -193,6 +226,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``mcp.definitions`` does not say. ``headers``: those that mean something to it: judged, hashed
     and sent on, as no others are. ``returns``: labels of what its results may carry to the
     agent, such as ``untrusted``; policy sees those of all tools called before in the session.
+    ``step_up``: what the sign-in of who approves its calls must be, besides what policy demands.
     """
 
     name: str
@@ -212,6 +246,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     definition: str = ""
     headers: tuple[str, ...] = ()
     returns: tuple[str, ...] = ()
+    step_up: StepUpRule = StepUpRule()
     no_effect_statuses: tuple[int, ...] = (
         *(400, 401, 403, 404, 405, 406, 411, 413, 414, 415, 422, 429),
     )
@@ -324,6 +359,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 except ValueError as error:
                     found.append(Problem(f"{where}.{key}", str(error)))
             found += _cost_problems(where, tool)
+            found += [
+                Problem(f"{where}.step_up.{each.path}", each.text)
+                for each in tool.step_up.problems()
+            ]
             if tool.policy_failure == "allow" and tool.class_ != "read":
                 text = "only a read may be let through without policy's answer"
                 found.append(Problem(f"{where}.policy_failure", text))
@@ -585,7 +624,9 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approvers: int = 1
     expires: str = "10m"
     execute_within: str = "10m"
-    distinct_from: tuple[Literal["requester", "owner"], ...] = ("requester", "owner")
+    distinct_from: tuple[Literal["requester", "owner", "on_behalf_of"], ...] = (
+        *("requester", "owner", "on_behalf_of"),
+    )
     fatigue: Fatigue = Fatigue()
     pages: str = ""
     webhooks: tuple[Webhook, ...] = ()

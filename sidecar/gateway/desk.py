@@ -20,8 +20,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     """All the gateway reaches. ``unanchored``: the audit chain is not kept elsewhere as asked;
     ``addresses``: where an upstream would be dialled, asked where policy judges that; None where
     none is, as in a replay. ``notice`` has webhooks (one by name, or all) told of a decision, and
-    says whether it will be; ``logs_decisions``: there is a decision log; ``steps_up``: approvers
-    can be made to sign in anew."""
+    says whether it will be; ``logs_decisions``: there is a decision log."""
 
     ledger: GatewayLedger
     registry: Registry
@@ -32,7 +31,6 @@ class Ports(Struct, frozen=True, kw_only=True):
     addresses: Addresses | None = None
     notice: Callable[[Notice, str], bool] | None = None
     logs_decisions: bool = False
-    steps_up: bool = False
 
 
 class Settings(Struct, frozen=True, kw_only=True):

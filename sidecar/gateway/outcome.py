@@ -221,6 +221,8 @@ _SPENT = {
     "judge; send a smaller one",
     "approval_unreadable": "this call needs approval and its body cannot be shown to a person",
     "approval_tool_changed": "the tool has changed since the approval; ask anew",
+    "step_up_required": "its approvers' sign-in is not what is demanded of them now; a new key "
+    "makes a new request",
     "approval_revoked": "an approver's key was revoked since; a new key makes a new request",
     "call_cancelled": "a person cancelled this call while policy held it",
     "obligation_unmet": "policy holds this call, and nothing says since when: send it with "

@@ -65,6 +65,8 @@ def _lines(action: Action, body: Any) -> Iterator[str]:
     yield f"tool: {action.tool} ({action.class_}) on {action.upstream}"
     yield f"request: {action.method} {action.path}"
     yield f"agent: {action.agent} of project {action.tenant}"
+    if action.on_behalf_of:
+        yield f"on behalf of: {_quoted(action.on_behalf_of)}"
     if action.cost_amount is not None:
         yield f"amount: {action.cost_amount} {action.cost_currency or ''}".rstrip()
     for name, value in action.headers:

@@ -8,7 +8,7 @@ Rules
 
 from collections.abc import Sequence
 
-from processors.model.principal import Principal
+from processors.model.principal import Authn, Principal
 from sidecar.identity.config import CertificateGrant
 from sidecar.identity.keys import Unauthenticated
 
@@ -44,4 +44,6 @@ def _principal(grant: CertificateGrant) -> Principal:
         role=grant.role,
         tools=grant.tools,
         owner=grant.owner,
+        on_behalf_of=grant.on_behalf_of,
+        authn=Authn(method="certificate"),
     )

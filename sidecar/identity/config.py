@@ -52,7 +52,7 @@ class CertificateGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ``san``: a URI (``spiffe://…``) or a DNS name, exactly. ``tools``: the only ones an agent may
     call. ``name``: the person or agent; who has the same one is the same. ``owner``: who answers
-    for an agent, by name, and never approves its calls.
+    for an agent, ``on_behalf_of``: for whom it acts, by name; neither approves its calls.
     """
 
     san: str
@@ -62,6 +62,7 @@ class CertificateGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str = ""
     tools: tuple[str, ...] = ()
     owner: str = ""
+    on_behalf_of: str = ""
 
 
 class ClaimGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -232,6 +233,8 @@ def _place_problems(grant: CertificateGrant | DeclaredKey, projects: set[str]) -
         yield Problem("project", f"there is no project {grant.project!r} in projects")
     if grant.role is not None and KIND_OF_ROLE[grant.role] != grant.kind:
         yield Problem("role", f"{grant.role} is a credential of kind {KIND_OF_ROLE[grant.role]}")
+    if grant.on_behalf_of and grant.kind != "agent":
+        yield Problem("on_behalf_of", "only an agent acts on behalf of a person")
 
 
 def _grant_problems(grant: ClaimGrant) -> Iterator[Problem]:

@@ -20,7 +20,8 @@ from sidecar.identity.keys import KeyStore, row_of_text
 class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key in a file, made by ``sidecar key generate``. ``name``: whose it is; keys of one name
     are one person's. ``tools``: the only ones an agent may call, all where empty. ``owner``: who
-    answers for an agent, by name, and never approves its calls."""
+    answers for an agent, ``on_behalf_of``: for whom it acts, by name; neither approves its calls.
+    """
 
     file: str
     kind: KeyKind
@@ -29,6 +30,7 @@ class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     role: Role | None = None
     tools: tuple[str, ...] = ()
     owner: str = ""
+    on_behalf_of: str = ""
 
     def read(self, text: str, *, now_ns: int) -> StoredKey:
         """The key's row, from its file's text. Raises ValueError, never quoting the text."""
@@ -44,6 +46,7 @@ class DeclaredKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             role=self.role,
             tools=self.tools,
             owner=self.owner,
+            on_behalf_of=self.on_behalf_of,
         )
 
 

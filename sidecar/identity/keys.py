@@ -56,6 +56,7 @@ class KeyTerms(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     expires_at_ns: int | None = None
     owner: str = ""
+    on_behalf_of: str = ""
 
 
 def mint(
@@ -84,6 +85,7 @@ def mint_key(
         tools=terms.tools,
         expires_at_ns=terms.expires_at_ns,
         owner=terms.owner,
+        on_behalf_of=terms.on_behalf_of,
     )
     return _text(row, secret), row
 
@@ -172,6 +174,7 @@ def _principal(row: StoredKey, organisations: Mapping[str, Sequence[str]]) -> Pr
         role=row.role,
         tools=row.tools,
         owner=row.owner,
+        on_behalf_of=row.on_behalf_of,
     )
     if row.organisation is None:
         return found

@@ -25,7 +25,7 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from msgspec import Struct
 
-from processors.model.principal import Grant, Principal, Role
+from processors.model.principal import Authn, Grant, Principal, Role
 from processors.value import duration_ns
 from sidecar.identity.config import ClaimGrant, Provider
 from sidecar.identity.keys import Unauthenticated
@@ -34,6 +34,8 @@ from sidecar.identity.roles import KIND_OF_ROLE
 TOKEN_CHARS_MAX = 16 * 1024
 KEYS_MAX = 100
 _RSA_BITS_MIN = 2048
+_AMR_MAX = 32
+_SECONDS_MAX = 2**33
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\Z")
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 _FITS: dict[str, tuple[str, str | None]] = {
@@ -216,10 +218,16 @@ def principal(
     fitting = [grant for grant in provider.grants if _holds(claims, grant)]
     agent = next((grant for grant in fitting if grant.kind == "agent"), None)
     identity = f"oidc:{provider.name}:{subject}"
+    authn = _authn(claims)
     if agent is not None:
         user = _user(claims, provider.on_behalf_of_claim)
         return Principal(
-            id=identity, kind="agent", project=agent.project, name=name, on_behalf_of=user
+            id=identity,
+            kind="agent",
+            project=agent.project,
+            name=name,
+            on_behalf_of=user,
+            authn=authn,
         )
     grants = tuple(_grants(fitting, organisations))
     if not grants:
@@ -232,7 +240,29 @@ def principal(
         name=name,
         role=first.role,
         grants=grants if len(grants) > 1 else (),
+        authn=authn,
     )
+
+
+def _authn(claims: Claims) -> Authn:
+    """How the person signed in; what is malformed is not there, and meets no demand."""
+    acr, amr = claims.get("acr"), claims.get("amr")
+    try:
+        at = _moment(claims, "auth_time")
+    except Unauthenticated:
+        at = None
+    return Authn(
+        method="token",
+        acr=acr if isinstance(acr, str) and _is_word(acr) else None,
+        amr=tuple(each for each in amr if isinstance(each, str) and _is_word(each))[:_AMR_MAX]
+        if isinstance(amr, list)
+        else (),
+        auth_time_ns=int(at) * 10**9 if at is not None and 0 <= at < _SECONDS_MAX else None,
+    )
+
+
+def _is_word(text: str) -> bool:
+    return 0 < len(text) <= 255 and text.isprintable()
 
 
 def _grants(

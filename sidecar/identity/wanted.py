@@ -29,6 +29,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     name: str = ""
     tools: tuple[str, ...] = ()
     owner: str = ""
+    on_behalf_of: str = ""
 
 
 def key_terms(
@@ -58,6 +59,8 @@ def key_terms(
         raise SidecarError("only an agent's key is for some tools", where="--tool")
     if wanted.owner and kind != "agent":
         raise SidecarError("only an agent has an owner; a person's key has a name", where="--owner")
+    if wanted.on_behalf_of and kind != "agent":
+        raise SidecarError("only an agent acts on behalf of a person", where="--on-behalf-of")
     if not all(map(_TOOL.match, wanted.tools)):
         raise SidecarError("is no tool's name", where="--tool", do="Name it as in gateway.tools.")
     return KeyTerms(
@@ -69,6 +72,7 @@ def key_terms(
         tools=wanted.tools,
         expires_at_ns=expires_at_ns,
         owner=wanted.owner,
+        on_behalf_of=wanted.on_behalf_of,
     )
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from processors.model.call import Receipt
 from processors.model.names import PrincipalKind, SideEffectClass
+from processors.model.principal import Authn, StepUp
 from sidecar.store.budget import Hold, Over, Spent
 
 ClaimState = Literal[
@@ -116,13 +117,15 @@ class Counted(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalUse(Struct, frozen=True, kw_only=True):
-    """Which approval an intent consumes, and what it must still be bound to."""
+    """Which approval an intent consumes, and what it must still be bound to; ``step_up``: what is
+    demanded of its approvers now."""
 
     approval_id: str
     action_hash: str
     key_hash: str
     policy_revision: str
     tool_digest: str
+    step_up: tuple[StepUp, ...] = ()
 
 
 class Intent(Struct, frozen=True, kw_only=True):
@@ -260,7 +263,8 @@ class Pace(Struct, frozen=True, kw_only=True):
 class Ballot(Struct, frozen=True, kw_only=True):
     """A vote to cast; ``voter_name`` tells two keys of one person apart from two people.
 
-    ``pace``: how many this person may approve in a while; as many as they like where None.
+    ``pace``: how many this person may approve in a while; as many as they like where None;
+    ``authn``: how they have signed in.
     """
 
     project: str
@@ -272,6 +276,7 @@ class Ballot(Struct, frozen=True, kw_only=True):
     shown_digest: str
     now_ns: int
     pace: Pace | None = None
+    authn: Authn = Authn()
 
 
 class StoredSigningKey(Struct, frozen=True, kw_only=True):

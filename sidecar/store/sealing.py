@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from processors.model.call import Approval, Vote
+from sidecar.store import step_up
 from sidecar.store.durable import DurableCall
 from sidecar.store.envelope import Sealer, Sealers
 from sidecar.store.ledger import (
@@ -34,7 +35,7 @@ APPROVAL_COLUMNS = (
     "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
     " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
     " approvers_min, decision_id, trace_id, consumed_by, requester_owner, fields,"
-    " decide_by_ns, execute_by_ns"
+    " decide_by_ns, execute_by_ns, on_behalf_of, step_up"
 )
 LISTED = ("roles", "fields")
 """What is kept as one text, its parts between commas."""
@@ -138,12 +139,20 @@ def seal_summary(sealers: Sealers, approval: Approval) -> bytes:
     return sealer.seal(approval.summary.encode(), _summary_aad(approval))
 
 
+def approval_fields(asked: Approval) -> dict[str, Any]:
+    """The values of ``APPROVAL_COLUMNS``, in their order."""
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
+    fields |= {name: ",".join(fields[name]) for name in LISTED}
+    return fields | {"step_up": step_up.encode(asked.step_up)}
+
+
 def approval_of(row: Sequence[Any], votes: Iterable[Vote]) -> ApprovalRow:
     """A request of a row of ``APPROVAL_COLUMNS`` and its sealed summary."""
     *values, summary = row
     fields = dict(zip(APPROVAL_NAMES, values, strict=True))
     for name in LISTED:
         fields[name] = tuple(fields[name].split(",")) if fields[name] else ()
+    fields["step_up"] = step_up.decode(fields["step_up"])
     return Approval(**fields, votes=tuple(votes), summary=""), summary
 
 

@@ -10,6 +10,8 @@ import unicodedata
 from typing import Any
 
 from processors.model.call import Approval
+from processors.model.principal import StepUp
+from sidecar.store import step_up
 from sidecar.store.ledger import ApprovalUse, Ballot, Claim, IntentResult, Scope, Seen
 
 _DOTLESS = frozenset({"gmail.com", "googlemail.com"})
@@ -56,9 +58,14 @@ def as_seen(claim: Claim | None, seen: Seen | None) -> bool:
     return Seen(claim_id=claim.claim_id, fence=claim.fence, state=claim.state) == seen
 
 
-def requested_entry(wanted: Approval) -> dict[str, str]:
-    """What the chain says of a request: whose, what it is bound to, what approvers are shown."""
+def requested_entry(wanted: Approval) -> dict[str, Any]:
+    """What the chain says of a request: whose, what it is bound to, what approvers are shown, and
+    what is demanded of them."""
+    demanded = {"step_up": [_demanded(each) for each in wanted.step_up]} if wanted.step_up else {}
+    behalf = {"on_behalf_of": wanted.on_behalf_of} if wanted.on_behalf_of else {}
     return {
+        **demanded,
+        **behalf,
         "action_hash": wanted.action_hash,
         "approval_id": wanted.approval_id,
         "approvers_min": str(wanted.approvers_min),
@@ -73,6 +80,29 @@ def requested_entry(wanted: Approval) -> dict[str, str]:
         "tool": wanted.tool,
         "tool_digest": wanted.tool_digest,
     }
+
+
+def vote_entry(ballot: Ballot) -> dict[str, Any]:
+    """What the chain says of a vote: whose, on what was shown, and how they had signed in."""
+    authn = ballot.authn
+    signed: dict[str, Any] = {"method": authn.method, "amr": list(authn.amr)}
+    if authn.acr is not None:
+        signed["acr"] = authn.acr
+    if authn.auth_time_ns is not None:
+        signed["auth_time_ns"] = str(authn.auth_time_ns)
+    return {
+        "approval_id": ballot.approval_id,
+        "authn": signed,
+        "decision": ballot.decision,
+        "reason": ballot.reason,
+        "shown_digest": ballot.shown_digest,
+        "voter": ballot.voter,
+    }
+
+
+def _demanded(demand: StepUp) -> dict[str, Any]:
+    age = {} if demand.max_age_s is None else {"max_age_s": demand.max_age_s}
+    return {"acr": list(demand.acr), "amr": list(demand.amr), **age}
 
 
 def why_not_counted(
@@ -97,6 +127,8 @@ def why_not_counted(
         return "clock_skewed"
     if revision is not None and approval.policy_revision != revision:
         return "approval_policy_changed"
+    if step_up.unmet(ballot.authn, approval.step_up, ballot.now_ns) is not None:
+        return step_up.CODE
     return "approval_fatigue" if ballot.pace and recent >= ballot.pace.most else None
 
 

@@ -29,7 +29,7 @@ class ApprovalPage(_message.Message):
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class Approval(_message.Message):
-    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields", "decide_by_ns", "execute_by_ns")
+    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields", "decide_by_ns", "execute_by_ns", "on_behalf_of", "step_up")
     APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,8 @@ class Approval(_message.Message):
     FIELDS_FIELD_NUMBER: _ClassVar[int]
     DECIDE_BY_NS_FIELD_NUMBER: _ClassVar[int]
     EXECUTE_BY_NS_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    STEP_UP_FIELD_NUMBER: _ClassVar[int]
     approval_id: str
     project: str
     requester: str
@@ -78,21 +80,47 @@ class Approval(_message.Message):
     fields: _containers.RepeatedScalarFieldContainer[str]
     decide_by_ns: int
     execute_by_ns: int
-    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., decide_by_ns: _Optional[int] = ..., execute_by_ns: _Optional[int] = ...) -> None: ...
+    on_behalf_of: str
+    step_up: _containers.RepeatedCompositeFieldContainer[StepUp]
+    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., decide_by_ns: _Optional[int] = ..., execute_by_ns: _Optional[int] = ..., on_behalf_of: _Optional[str] = ..., step_up: _Optional[_Iterable[_Union[StepUp, _Mapping]]] = ...) -> None: ...
 
 class Vote(_message.Message):
-    __slots__ = ("voter", "decision", "reason", "voted_at_ns", "shown_digest")
+    __slots__ = ("voter", "decision", "reason", "voted_at_ns", "shown_digest", "authn")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VOTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    AUTHN_FIELD_NUMBER: _ClassVar[int]
     voter: str
     decision: str
     reason: str
     voted_at_ns: int
     shown_digest: str
-    def __init__(self, voter: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., voted_at_ns: _Optional[int] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+    authn: Authn
+    def __init__(self, voter: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., voted_at_ns: _Optional[int] = ..., shown_digest: _Optional[str] = ..., authn: _Optional[_Union[Authn, _Mapping]] = ...) -> None: ...
+
+class Authn(_message.Message):
+    __slots__ = ("method", "acr", "amr", "auth_time_ns")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    ACR_FIELD_NUMBER: _ClassVar[int]
+    AMR_FIELD_NUMBER: _ClassVar[int]
+    AUTH_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    acr: str
+    amr: _containers.RepeatedScalarFieldContainer[str]
+    auth_time_ns: int
+    def __init__(self, method: _Optional[str] = ..., acr: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time_ns: _Optional[int] = ...) -> None: ...
+
+class StepUp(_message.Message):
+    __slots__ = ("acr", "amr", "max_age_s")
+    ACR_FIELD_NUMBER: _ClassVar[int]
+    AMR_FIELD_NUMBER: _ClassVar[int]
+    MAX_AGE_S_FIELD_NUMBER: _ClassVar[int]
+    acr: _containers.RepeatedScalarFieldContainer[str]
+    amr: _containers.RepeatedScalarFieldContainer[str]
+    max_age_s: int
+    def __init__(self, acr: _Optional[_Iterable[str]] = ..., amr: _Optional[_Iterable[str]] = ..., max_age_s: _Optional[int] = ...) -> None: ...
 
 class GetApprovalRequest(_message.Message):
     __slots__ = ("project", "approval_id", "wait")

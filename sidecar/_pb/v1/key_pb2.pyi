@@ -25,7 +25,7 @@ class KeyPage(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[_Union[KeyDocument, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class KeyDocument(_message.Message):
-    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "owner")
+    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "owner", "on_behalf_of")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class KeyDocument(_message.Message):
     REVOKED_AT_NS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     kind: str
     project: str
@@ -48,7 +49,8 @@ class KeyDocument(_message.Message):
     revoked_at_ns: int
     previous_until_ns: int
     owner: str
-    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., owner: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class KeyRequest(_message.Message):
     __slots__ = ("project", "key_id")
@@ -59,23 +61,25 @@ class KeyRequest(_message.Message):
     def __init__(self, project: _Optional[str] = ..., key_id: _Optional[str] = ...) -> None: ...
 
 class CreateKeyRequest(_message.Message):
-    __slots__ = ("project", "role", "name", "tools", "lifetime_seconds", "owner")
+    __slots__ = ("project", "role", "name", "tools", "lifetime_seconds", "owner", "on_behalf_of")
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_SECONDS_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     project: str
     role: str
     name: str
     tools: _containers.RepeatedScalarFieldContainer[str]
     lifetime_seconds: int
     owner: str
-    def __init__(self, project: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., lifetime_seconds: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, project: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., lifetime_seconds: _Optional[int] = ..., owner: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class CreatedKey(_message.Message):
-    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "key", "owner")
+    __slots__ = ("key_id", "kind", "project", "name", "role", "tools", "created_at_ns", "expires_at_ns", "revoked_at_ns", "previous_until_ns", "key", "owner", "on_behalf_of")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +92,7 @@ class CreatedKey(_message.Message):
     PREVIOUS_UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     key_id: str
     kind: str
     project: str
@@ -100,7 +105,8 @@ class CreatedKey(_message.Message):
     previous_until_ns: int
     key: str
     owner: str
-    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., key: _Optional[str] = ..., owner: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, key_id: _Optional[str] = ..., kind: _Optional[str] = ..., project: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., created_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., revoked_at_ns: _Optional[int] = ..., previous_until_ns: _Optional[int] = ..., key: _Optional[str] = ..., owner: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class RotateKeyRequest(_message.Message):
     __slots__ = ("project", "key_id", "overlap_seconds")

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import web
 
-from processors.model.principal import Presented, Principal
+from processors.model.principal import Presented, Principal, StepUp
 from sidecar import clock
 from sidecar.control import requests
 from sidecar.control.operations import BY_NAME
@@ -35,6 +35,8 @@ _LOG = log("control")
 _COOKIE, _COOKIE_TLS = "sidecar-approver", "__Host-sidecar-approver"
 _ID = re.compile(r"[0-9A-Za-z_-]{1,128}\Z")
 _TO = re.compile(r"/approvals(/[0-9A-Za-z_-]{1,128})?(\?project=[0-9A-Za-z_.-]{1,128})?\Z")
+_CLASSES = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,1024}\Z")
+_AGE = re.compile(r"[1-9][0-9]{0,4}\Z")
 _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 10
 _OPENS_NOTHING = "That credential opens nothing here."
@@ -118,7 +120,14 @@ class Pages:
         asked = requests.GetApprovalRequest(approval_id=_approval_id(request))
         found = await self._desk.answer(BY_NAME["get_approval"], who, asked, _same)
         why_not = self._desk.why_not(found, principal)
-        page = view.request(found, _of(session, principal), why_not=why_not, told=told)
+        page = view.request(
+            found,
+            _of(session, principal),
+            why_not=why_not,
+            told=told,
+            lacks=None if why_not else self._desk.step_up(found, principal),
+            providers=tuple(self._logins),
+        )
         return _html(page, status)
 
     async def _vote(self, request: web.Request) -> web.StreamResponse:
@@ -171,11 +180,16 @@ class Pages:
         login = self._logins.get(request.match_info["provider"])
         if login is None:
             raise Refused(404, "no_such_page", "there is no such page")
-        to = request.query.get("to", "")
+        to, acr = request.query.get("to", ""), request.query.get("acr", "")
+        age = request.query.get("max_age", "")
+        demand = StepUp(
+            acr=tuple(acr.split()) if _CLASSES.match(acr) else (),
+            max_age_s=int(age) if _AGE.match(age) else None,
+        )
         state, browser, begun = self._under_way.begin(
             login.name, to if _TO.match(to) else view.ROOT, self._now_ns()
         )
-        answer = _see_other(await login.url(begun, state, self._back))
+        answer = _see_other(await login.url(begun, state, self._back, demand))
         self._keep(answer, self._browser_name, browser, seconds=BEGUN_NS // 10**9)
         return answer
 

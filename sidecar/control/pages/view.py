@@ -13,12 +13,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
 from processors.model.call import Approval
+from processors.model.principal import Authn, StepUp
 from sidecar.plain import plain, plain_lines
+from sidecar.store.step_up import words
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}
@@ -85,8 +87,17 @@ def listing(found: Iterable[Approval], signed: Signed) -> str:
     return _page("Waiting for approval", body + _sign_out(signed))
 
 
-def request(approval: Approval, signed: Signed, *, why_not: str | None, told: str = "") -> str:
-    """One request; ``why_not`` says why this person cannot decide it, None where they can."""
+def request(
+    approval: Approval,
+    signed: Signed,
+    *,
+    why_not: str | None,
+    told: str = "",
+    lacks: StepUp | None = None,
+    providers: Sequence[str] = (),
+) -> str:
+    """One request; ``why_not`` says why this person cannot decide it, None where they can;
+    ``lacks`` what their sign-in lacks to approve it."""
     facts = (
         ("Status", approval.status),
         ("Asked by", approval.requester_name or approval.requester),
@@ -94,12 +105,14 @@ def request(approval: Approval, signed: Signed, *, why_not: str | None, told: st
         ("To be decided by", instant(approval.decide_by_ns)),
         (_use_by(approval), instant(approval.execute_by_ns)),
         ("Approvals needed", str(approval.approvers_min)),
+        *(("Approvers' sign-in", words(each)) for each in approval.step_up),
         ("Action", approval.action_hash),
         ("What is shown", approval.shown_digest),
         *(
             (
                 "Vote",
-                f"{each.decision} by {each.voter} at {instant(each.voted_at_ns)}: {each.reason}",
+                f"{each.decision} by {each.voter} ({signed_in(each.authn)})"
+                f" at {instant(each.voted_at_ns)}: {each.reason}",
             )
             for each in approval.votes
         ),
@@ -108,6 +121,7 @@ def request(approval: Approval, signed: Signed, *, why_not: str | None, told: st
     return _page(
         "Approve this call?" if approval.status == "pending" else f"This call: {approval.status}",
         f"{_told(told)}<pre>{escape(plain_lines(approval.summary))}</pre><dl>{lines}</dl>"
+        f"{_stepping(approval, lacks, providers)}"
         f"{_form(approval, signed, why_not)}{_sign_out(signed)}",
     )
 
@@ -119,7 +133,12 @@ def problem(title: str, detail: str) -> str:
 
 def page_of(approval: Approval) -> str:
     """A request's page; its project is named, since a person may have a part in several."""
-    return f"{ROOT}/{escape(approval.approval_id)}?project={escape(approval.project)}"
+    return escape(page_path(approval))
+
+
+def page_path(approval: Approval) -> str:
+    """The same, not escaped."""
+    return f"{ROOT}/{quote(approval.approval_id)}?project={quote(approval.project)}"
 
 
 def instant(at_ns: int) -> str:
@@ -142,6 +161,29 @@ def _form(approval: Approval, signed: Signed, why_not: str | None) -> str:
         '<button name="decision" value="approve">Approve this one call</button>'
         '<button name="decision" value="deny">Deny</button></form>'
     )
+
+
+def signed_in(authn: Authn) -> str:
+    """How somebody had signed in, for people."""
+    acr = [f"acr {authn.acr}"] if authn.acr else []
+    amr = [f"amr {' '.join(authn.amr)}"] if authn.amr else []
+    return ", ".join([authn.method, *acr, *amr])
+
+
+def _stepping(approval: Approval, lacks: StepUp | None, providers: Sequence[str]) -> str:
+    """What to do for a vote that counts, and where."""
+    if approval.status != "pending" or lacks is None:
+        return ""
+    asked = {"to": page_path(approval), "acr": " ".join(lacks.acr)}
+    if lacks.max_age_s is not None:
+        asked["max_age"] = str(lacks.max_age_s)
+    query = urlencode({name: value for name, value in asked.items() if value})
+    links = "".join(
+        f'<p><a href="{ROOT}/oidc/{escape(name)}?{escape(query)}">'
+        f"Sign in again with {_shown(name)}</a></p>"
+        for name in providers
+    )
+    return f'<p class="told">To approve this, {_shown(words(lacks))}.</p>{links}'
 
 
 def _use_by(approval: Approval) -> str:

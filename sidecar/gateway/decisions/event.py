@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 import orjson
 from msgspec import Struct
 
@@ -204,6 +205,7 @@ def _result(
             "min": terms.min,
             "roles": list(terms.roles),
             **{name: value for name, value in lifetimes.items() if value is not None},
+            **({"step_up": msgspec.to_builtins(terms.step_up)} if terms.step_up else {}),
         }
     if decision.obligations:
         found["obligations"] = [{"id": each.id, "type": each.type} for each in decision.obligations]

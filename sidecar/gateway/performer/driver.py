@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from processors.model.call import Action, Decision, Receipt
-from processors.model.principal import Principal
+from processors.model.principal import Principal, StepUp
 from sidecar import clock
 from sidecar.canonical import sha256
 from sidecar.errors import StoreUnavailable
@@ -361,6 +361,7 @@ class Performer:
                 body=self._prepared.value,
                 requester_owner=self._principal.owner,
                 secret=self._desk.house.secret,
+                step_up=self._prepared.tool.config.step_up.demand,
             )
         except Unshowable as error:
             return events.IntentRefused(code=error.code)
@@ -472,7 +473,14 @@ class Performer:
             key_hash=self.call.key_hash,
             policy_revision=revision,
             tool_digest=self._prepared.tool.tool_digest,
+            step_up=self._demanded,
         )
+
+    @property
+    def _demanded(self) -> tuple[StepUp, ...]:
+        """What is demanded of approvers now."""
+        configured = self._prepared.tool.config.step_up.demand
+        return approvals.demanded(self._decision, configured) if self._decision else configured
 
     async def _forward(self) -> events.Event:
         if self.call.class_ == "read":  # what has effects was asked with its mark
@@ -519,7 +527,8 @@ class Performer:
         ports, notices = self._desk.ports, of_type(decision, "notify")
         told = [self._notified(decision, each.get("webhook", "")) for each in notices]
         keyed = self.call.class_ != "read" and self.call.key_hash is not None
-        can = {"notify": all(told), "log_extra": ports.logs_decisions, "step_up": ports.steps_up}
+        can = {"notify": all(told), "log_extra": ports.logs_decisions}
+        can["step_up"] = decision.effect in ("require_approval", "deny")  # else nobody votes
         can |= dict.fromkeys(obligations.HOLDING, keyed)
         lacking = min((kind for kind in asked if not can.get(kind, True)), default=None)
         if lacking is None or self._observed:

@@ -9,10 +9,9 @@
    taken on. Without one there is nothing that could be cancelled in time.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
-
-from msgspec import Struct
 
 from processors.model.call import Approval, Decision, Obligation, Reason
 
@@ -25,14 +24,10 @@ HOLD_S_MAX = 30 * 86_400
 _ITEMS_MAX = 64
 _TEXT_MAX = 200
 _SECOND_NS = 1_000_000_000
-
-
-class StepUp(Struct, frozen=True, kw_only=True):
-    """How approvers must have signed in: one of these ``acr`` values where there are any, and not
-    longer ago than ``max_age_s``."""
-
-    acr: tuple[str, ...] = ()
-    max_age_s: int | None = None
+_STEP_UP = frozenset({"acr", "amr", "max_age_s"})
+_WORDS_MAX = 16
+_WORD = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,128}\Z")
+_AGE_S_MAX = 86_400
 
 
 def wrong(kind: str, properties: dict[str, Any]) -> str | None:
@@ -53,18 +48,6 @@ def of_type(decision: Decision | None, kind: str) -> list[dict[str, Any]]:
 def kinds(decision: Decision | None) -> frozenset[str]:
     """The types of a decision's obligations."""
     return frozenset(each.type for each in (decision.obligations if decision else ()))
-
-
-def step_up(decision: Decision | None) -> StepUp | None:
-    """How approvers must have signed in, the strictest of what is asked; None where nothing is."""
-    found = of_type(decision, "step_up")
-    if not found:
-        return None
-    named = [set(each["acr"]) for each in found if "acr" in each]
-    ages = [each["max_age_s"] for each in found if "max_age_s" in each]
-    # Two lists without a common value leave one that nobody has: nobody may approve then.
-    common = set.intersection(*named) or {""} if named else set()
-    return StepUp(acr=tuple(sorted(common)), max_age_s=min(ages, default=None))
 
 
 def telling(obligations: Iterable[Obligation]) -> tuple[Obligation, ...]:
@@ -139,16 +122,20 @@ def _wrong_time(properties: dict[str, Any]) -> str | None:
     return _wrong_number(properties.get("time_ns"), "time_ns", 2**63 - 1)
 
 
-def _wrong_step(properties: dict[str, Any]) -> str | None:
-    if not properties:
-        return "neither acr nor max_age_s is said"
-    if "max_age_s" in properties:
-        why = _wrong_number(properties["max_age_s"], "max_age_s", HOLD_S_MAX)
-        if why is not None:
-            return why
-    acr = properties.get("acr", ["any"])
-    good = isinstance(acr, list) and 0 < len(acr) <= _ITEMS_MAX and all(map(_is_short, acr))
-    return None if good else "acr is no list of names"
+def wrong_step_up(said: Any) -> str | None:
+    """What is wrong with a demand on the approvers' sign-in, or None."""
+    if not isinstance(said, dict) or not said:
+        return "is no object that demands something"
+    unknown = said.keys() - _STEP_UP
+    if unknown:
+        return f"unknown property {min(map(str, unknown))!r:.60}"
+    for key in ("acr", "amr"):
+        words = said.get(key, ["-"])
+        if not isinstance(words, list) or not 0 < len(words) <= _WORDS_MAX:
+            return f"{key} has not 1 to {_WORDS_MAX} values"
+        if not all(isinstance(each, str) and _WORD.match(each) for each in words):
+            return f"{key} has a value that is no plain word"
+    return _wrong_number(said.get("max_age_s", 1), "max_age_s", _AGE_S_MAX)
 
 
 def _wrong_number(value: Any, name: str, most: int) -> str | None:
@@ -168,5 +155,5 @@ _SHAPES: dict[str, tuple[frozenset[str], Callable[[dict[str, Any]], str | None]]
     "log_extra": (frozenset({"fields"}), _wrong_fields),
     "cool_off": (frozenset({"seconds"}), _wrong_seconds),
     "delay_until": (frozenset({"time_ns"}), _wrong_time),
-    "step_up": (frozenset({"acr", "max_age_s"}), _wrong_step),
+    "step_up": (_STEP_UP, wrong_step_up),
 }

@@ -15,10 +15,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import msgspec
 from msgspec import Struct, structs
 
 from processors.model.call import ApprovalTerms, Decision, Obligation, Reason
 from processors.model.names import Effect
+from processors.model.principal import StepUp
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.policy import constraints, obligations
 
@@ -224,16 +226,24 @@ def _positive(value: Any, what: str, largest: int = 2**53 - 1) -> int:
 
 
 def _approval(raw: Any) -> ApprovalTerms:
-    _known(raw, frozenset({"min", "roles", "ttl_s", "execute_s"}), "approval")
+    _known(raw, frozenset({"min", "roles", "ttl_s", "execute_s", "step_up"}), "approval")
     terms = ApprovalTerms(
         min=_positive(raw.get("min", 1), "approval.min", 20),
         ttl_s=_lifetime(raw, "ttl_s"),
         execute_s=_lifetime(raw, "execute_s"),
+        step_up=_step_up(raw["step_up"]) if "step_up" in raw else None,
         roles=tuple(_text(role, "approval.roles") for role in _list(raw, "roles")),
     )
     if not all(_ROLE.match(role) for role in terms.roles):
         raise _Unreadable("approval.roles has a malformed role")
     return terms
+
+
+def _step_up(raw: Any) -> StepUp:
+    why = obligations.wrong_step_up(raw)
+    if why is not None:
+        raise _Unreadable(f"approval.step_up {why}")
+    return msgspec.convert(raw, StepUp)
 
 
 def _lifetime(raw: dict[str, Any], key: str) -> int | None:

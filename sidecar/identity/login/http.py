@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from processors.model.principal import StepUp
 from sidecar.egress.client import Egress, EgressFailed, EgressReply
 from sidecar.egress.rules import Target
 from sidecar.identity.config import Provider
@@ -39,8 +40,14 @@ class CodeLogin:
         """Whose answers it takes."""
         return self._provider.issuer
 
-    async def url(self, begun: Begun, state: str, back: str) -> str:
-        """Where the browser goes. Raises LoginFailed."""
+    async def url(
+        self,
+        begun: Begun,
+        state: str,
+        back: str,
+        demand: StepUp = StepUp(),  # noqa: B008 - frozen
+    ) -> str:
+        """Where the browser goes, to sign in as demanded. Raises LoginFailed."""
         return rules.sign_in_url(
             await self._endpoints(),
             begun,
@@ -48,6 +55,7 @@ class CodeLogin:
             client_id=self._login.client_id,
             back=back,
             scopes=self._login.scopes,
+            demand=demand,
         )
 
     async def token(self, begun: Begun, code: str, back: str) -> str:

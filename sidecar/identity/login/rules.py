@@ -21,6 +21,8 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from processors.model.principal import StepUp
+
 BEGUN_MAX = 256
 BEGUN_NS = 10 * 60 * 10**9
 
@@ -94,9 +96,17 @@ def endpoints(document: Any, issuer: str) -> Endpoints:
 
 
 def sign_in_url(
-    to: Endpoints, begun: Begun, state: str, *, client_id: str, back: str, scopes: tuple[str, ...]
+    to: Endpoints,
+    begun: Begun,
+    state: str,
+    *,
+    client_id: str,
+    back: str,
+    scopes: tuple[str, ...],
+    demand: StepUp = StepUp(),  # noqa: B008 - frozen
 ) -> str:
-    """Where a browser is sent; ``back`` is where it is to come back."""
+    """Where a browser is sent; ``back`` is where it is to come back, ``demand`` what the sign-in is
+    asked to be (it is the token that says what it was)."""
     asked = {
         "response_type": "code",
         "client_id": client_id,
@@ -107,6 +117,10 @@ def sign_in_url(
         "code_challenge": _text(hashlib.sha256(begun.verifier.encode()).digest()),
         "code_challenge_method": "S256",
     }
+    if demand.acr:
+        asked["acr_values"] = " ".join(demand.acr)
+    if demand.max_age_s is not None:
+        asked["max_age"] = str(demand.max_age_s)
     mark = "&" if "?" in to.authorization else "?"
     return f"{to.authorization}{mark}{urlencode(asked)}"
 

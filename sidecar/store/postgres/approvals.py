@@ -13,8 +13,6 @@
 7. Whoever waits for a request is told when it changes: NOTIFY, delivered with the commit.
 """
 
-from typing import Any
-
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
 from sidecar.store.postgres import chain
@@ -22,8 +20,15 @@ from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.postgres.query import where
 from sidecar.store.postgres.text import kept
-from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
+from sidecar.store.sealing import (
+    APPROVAL_COLUMNS,
+    APPROVAL_NAMES,
+    ApprovalRow,
+    approval_fields,
+    approval_of,
+)
 from sidecar.store.standing import identity_of, went_back, why_not_spent
+from sidecar.store.step_up import decode_authn, encode_authn
 
 CHANNEL = "agenttwin_approval"
 _KEY = "key:"
@@ -76,10 +81,9 @@ async def find_asked(connection: Connection, wanted: Approval) -> ApprovalRow | 
 
 async def insert(turn: Turn, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
-    fields |= {name: ",".join(fields[name]) for name in LISTED}
-    fields["requester_owner"] = kept(asked.requester_owner)
-    fields["requester_name"] = kept(asked.requester_name)
+    fields = approval_fields(asked)
+    for name in ("requester_owner", "requester_name", "on_behalf_of", "step_up"):
+        fields[name] = kept(fields[name])
     marks = ",".join(f"${place}" for place in range(1, len(APPROVAL_NAMES) + 2))
     await turn.connection.execute(
         f"INSERT INTO approval ({APPROVAL_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
@@ -111,9 +115,10 @@ async def add_vote(turn: Turn, ballot: Ballot) -> bool:
     """Keep a vote; False when this person has voted on the request already."""
     done = await turn.connection.execute(
         "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
-        " shown_digest) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+        " shown_digest, authn) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
         *(ballot.approval_id, ballot.voter, kept(identity_of(ballot)), ballot.decision),
         *(kept(ballot.reason), ballot.now_ns, ballot.shown_digest),
+        kept(encode_authn(ballot.authn)),
     )
     return _changed(done)
 
@@ -240,11 +245,12 @@ async def _select(connection: Connection, where: str, *values: object) -> list[A
     votes: dict[str, list[Vote]] = {row["approval_id"]: [] for row in rows}
     if votes:
         cast = await connection.fetch(
-            "SELECT approval_id, voter, decision, reason, voted_at_ns, shown_digest FROM vote"
-            " WHERE approval_id = ANY($1) ORDER BY voted_at_ns",
+            "SELECT approval_id, voter, decision, reason, voted_at_ns, shown_digest, authn"
+            " FROM vote WHERE approval_id = ANY($1) ORDER BY voted_at_ns",
             list(votes),
         )
         for vote in cast:
             fields = dict(vote)
+            fields["authn"] = decode_authn(fields["authn"])
             votes[fields.pop("approval_id")].append(Vote(**fields))
     return [approval_of(tuple(row), votes[row["approval_id"]]) for row in rows]

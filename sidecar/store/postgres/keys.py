@@ -22,7 +22,8 @@ from sidecar.store.redaction import SealedRedactionKey
 
 _COLUMNS = (
     "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns, role, organisation,"
-    " tools, expires_at_ns, previous_sha256, previous_until_ns, owner"
+    " tools, expires_at_ns, previous_sha256, previous_until_ns, owner,"
+    " on_behalf_of"
 )
 _NEWEST = "SELECT number, wrapped FROM data_key WHERE project = $1 ORDER BY number DESC LIMIT 1"
 _REDACTION_COLUMNS = "project, key_id, sealed, created_at_ns, retires_at_ns"
@@ -54,11 +55,11 @@ class PostgresKeys:
         """Store a new key."""
         self._write(
             f"INSERT INTO api_key ({_COLUMNS})"  # noqa: S608
-            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
             *(key.key_id, key.kind, key.project, key.name, key.secret_sha256),
             *(key.created_at_ns, key.revoked_at_ns, key.role, key.organisation),
             *(",".join(key.tools), key.expires_at_ns),
-            *(key.previous_sha256, key.previous_until_ns, key.owner),
+            *(key.previous_sha256, key.previous_until_ns, key.owner, key.on_behalf_of),
         )
 
     def rotate_key(self, key_id: str, secret_sha256: str, previous_until_ns: int) -> bool:

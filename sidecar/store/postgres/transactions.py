@@ -50,8 +50,11 @@ from sidecar.store.standing import (
     execute_by,
     requested_entry,
     resolved_entry,
+    vote_entry,
     why_not_counted,
 )
+from sidecar.store.step_up import CODE as STEP_UP
+from sidecar.store.step_up import short_of
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -163,13 +166,7 @@ async def vote(turn: Turn, ballot: Ballot) -> str | None:
         return code
     if not await approvals.add_vote(turn, ballot):
         return "vote_repeated"
-    body = {
-        "approval_id": ballot.approval_id,
-        "decision": ballot.decision,
-        "reason": ballot.reason,
-        "shown_digest": ballot.shown_digest,
-        "voter": ballot.voter,
-    }
+    body = vote_entry(ballot)
     await _append(turn, "approval_vote", ballot.project, ballot.now_ns, body)
     await approvals.tell(turn, ballot.approval_id)
     if ballot.decision == "deny":
@@ -276,6 +273,8 @@ async def _consume(turn: Turn, intent: Intent) -> None:
     call, used = intent.call, intent.approval
     found = await approvals.find(turn.connection, call.project, used.approval_id)
     assert found is not None, "it was there to be spent"
+    if short_of(found[0].votes, used.step_up, found[0].approvers_min):
+        raise Undone(NotCommitted(code=STEP_UP))
     body = consumed_entry(found[0], call.call_id)
     await _append(turn, "approval_consumed", call.project, intent.now_ns, body)
     await approvals.tell(turn, used.approval_id)

@@ -17,9 +17,16 @@ from typing import Any
 
 from processors.model.call import Approval, Vote
 from sidecar.store.ledger import ApprovalUse, Ballot
-from sidecar.store.sealing import APPROVAL_COLUMNS, APPROVAL_NAMES, LISTED, ApprovalRow, approval_of
+from sidecar.store.sealing import (
+    APPROVAL_COLUMNS,
+    APPROVAL_NAMES,
+    ApprovalRow,
+    approval_fields,
+    approval_of,
+)
 from sidecar.store.sqlite import chain
 from sidecar.store.standing import identity_of, went_back, why_not_spent
+from sidecar.store.step_up import decode_authn, encode_authn
 
 _KEY = "key:"
 _STANDING = (
@@ -76,8 +83,7 @@ def find_asked(connection: sqlite3.Connection, wanted: Approval) -> ApprovalRow 
 
 def insert(connection: sqlite3.Connection, asked: Approval, summary: bytes) -> None:
     """Keep a new request; ``summary`` is sealed."""
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in APPROVAL_NAMES}
-    fields |= {name: ",".join(fields[name]) for name in LISTED}
+    fields = approval_fields(asked)
     marks = ",".join("?" * (len(APPROVAL_NAMES) + 1))
     connection.execute(
         f"INSERT INTO approval ({APPROVAL_COLUMNS}, summary) VALUES ({marks})",  # noqa: S608
@@ -109,10 +115,11 @@ def add_vote(connection: sqlite3.Connection, ballot: Ballot) -> bool:
     """Keep a vote; False when this person has voted on the request already."""
     cursor = connection.execute(
         "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
-        " shown_digest) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        " shown_digest, authn) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             *(ballot.approval_id, ballot.voter, identity_of(ballot)),
             *(ballot.decision, ballot.reason, ballot.now_ns, ballot.shown_digest),
+            encode_authn(ballot.authn),
         ),
     )
     return cursor.rowcount > 0
@@ -239,9 +246,16 @@ def _select(
 
 def _approval(connection: sqlite3.Connection, row: tuple[Any, ...]) -> ApprovalRow:
     votes = (
-        Vote(voter=v[0], decision=v[1], reason=v[2], voted_at_ns=v[3], shown_digest=v[4])
+        Vote(
+            voter=v[0],
+            decision=v[1],
+            reason=v[2],
+            voted_at_ns=v[3],
+            shown_digest=v[4],
+            authn=decode_authn(v[5]),
+        )
         for v in connection.execute(
-            "SELECT voter, decision, reason, voted_at_ns, shown_digest FROM vote"
+            "SELECT voter, decision, reason, voted_at_ns, shown_digest, authn FROM vote"
             " WHERE approval_id = ? ORDER BY voted_at_ns",
             (row[0],),
         )

@@ -26,7 +26,8 @@ from sidecar.store.sqlite.scripts import LEDGER, scripts
 
 _COLUMNS = (
     "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns, role, organisation,"
-    " tools, expires_at_ns, previous_sha256, previous_until_ns, owner"
+    " tools, expires_at_ns, previous_sha256, previous_until_ns, owner,"
+    " on_behalf_of"
 )
 
 _FIND = f"SELECT {_COLUMNS} FROM api_key WHERE key_id = ?"  # noqa: S608
@@ -83,12 +84,13 @@ class SqliteKeys:
     def add_key(self, key: StoredKey) -> None:
         """Store a new key."""
         self._write(
-            f"INSERT INTO api_key ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO api_key ({_COLUMNS})"  # noqa: S608
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(key.key_id, key.kind, key.project, key.name, key.secret_sha256),
                 *(key.created_at_ns, key.revoked_at_ns, key.role, key.organisation),
                 *(",".join(key.tools), key.expires_at_ns),
-                *(key.previous_sha256, key.previous_until_ns, key.owner),
+                *(key.previous_sha256, key.previous_until_ns, key.owner, key.on_behalf_of),
             ),
         )
 
@@ -230,6 +232,7 @@ def _key(row: tuple[Any, ...]) -> StoredKey:
         previous_sha256=row[11],
         previous_until_ns=row[12],
         owner=row[13],
+        on_behalf_of=row[14],
     )
 
 

@@ -50,8 +50,11 @@ from sidecar.store.standing import (
     execute_by,
     requested_entry,
     resolved_entry,
+    vote_entry,
     why_not_counted,
 )
+from sidecar.store.step_up import CODE as STEP_UP
+from sidecar.store.step_up import short_of
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
@@ -174,13 +177,7 @@ class Transactions:
             return code
         if not approvals.add_vote(connection, ballot):
             return "vote_repeated"
-        body = {
-            "approval_id": ballot.approval_id,
-            "decision": ballot.decision,
-            "reason": ballot.reason,
-            "shown_digest": ballot.shown_digest,
-            "voter": ballot.voter,
-        }
+        body = vote_entry(ballot)
         self._append(connection, "approval_vote", ballot.project, ballot.now_ns, body)
         if ballot.decision == "deny":
             self._resolve(connection, ballot, row[0], "denied")
@@ -266,6 +263,8 @@ class Transactions:
         call, used = intent.call, intent.approval
         found = approvals.find(connection, call.project, used.approval_id)
         assert found is not None, "it was there to be spent"
+        if short_of(found[0].votes, used.step_up, found[0].approvers_min):
+            raise Undone(NotCommitted(code=STEP_UP))
         body = consumed_entry(found[0], call.call_id)
         self._append(connection, "approval_consumed", call.project, intent.now_ns, body)
 

@@ -86,7 +86,7 @@ class Idp:
 
 
 @asynccontextmanager
-async def people(folder):
+async def people(folder, **more):
     """A control API at whose pages people sign in with a provider."""
     idp = Idp()
     await idp.start()
@@ -105,7 +105,7 @@ async def people(folder):
         token = (presented.authorization or "").removeprefix("Bearer ")
         return await (tokens.principal(token) if is_token(token) else made.authenticate(presented))
 
-    async with control(folder, authenticate=authenticate) as made:
+    async with control(folder, authenticate=authenticate, **more) as made:
         await made.web.stop()
         made.web = ControlServer(made.desk, listen="127.0.0.1:0", logins=tokens.logins, pages=PAGES)
         await made.web.start()
@@ -141,8 +141,8 @@ class Visitor(Browser):
             self.jar[name] = value
         return answer
 
-    async def sent_away(self, to):
-        away = await self.get(f"/approvals/oidc/corp?to={to}")
+    async def sent_away(self, to, query=""):
+        away = await self.get(f"/approvals/oidc/corp?to={to}{query}")
         assert away.status == 303
         return away.headers["location"]
 

@@ -288,7 +288,8 @@ def test_an_approved_call_is_made_once_with_its_token_and_key(tmp_path):
         assert asked.json["next_action"] == "request"
         approval = asked.json["approval"]
         assert set(approval) == {
-            *("id", "status", "expires_at", "poll_after_ms", "action_hash", "summary"),
+            *("id", "status", "expires_at", "decide_by", "execute_by", "poll_after_ms"),
+            *("action_hash", "summary"),
         }
         assert "amount = 500" in approval["summary"]
         again = await each.refund("17", key="a", amount=500)

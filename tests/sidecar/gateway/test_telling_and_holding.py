@@ -11,7 +11,7 @@ from processors.model.call import Approval, Decision, Obligation, Vote
 from sidecar.egress.client import Egress
 from sidecar.gateway.config import Durable
 from sidecar.gateway.notify.driver import Notices
-from sidecar.gateway.policy.obligations import StepUp, held_until_ns, step_up
+from sidecar.gateway.policy.obligations import held_until_ns
 from sidecar.gateway.policy.result import read_answer
 from sidecar.gateway.webhook import Webhook
 from sidecar.store.durable import Disposal, DurableQuery
@@ -217,18 +217,6 @@ def test_the_longest_hold_counts_from_the_last_beginning():
     later = decision(obliged("delay_until", time_ns=10**12), obliged("cool_off", seconds=1))
     assert held_until_ns(later, approval=None, queued_at_ns=1) == 10**12
     assert held_until_ns(decision(), approval=None, queued_at_ns=None) == 0
-
-
-def test_how_approvers_sign_in_is_the_strictest_of_what_is_asked():
-    asked = decision(
-        obliged("step_up", acr=["mfa", "hardware"], max_age_s=600),
-        obliged("step_up", acr=["hardware"]),
-        obliged("step_up", max_age_s=60),
-    )
-    assert step_up(asked) == StepUp(acr=("hardware",), max_age_s=60)
-    apart = decision(obliged("step_up", acr=["a"]), obliged("step_up", acr=["b"]))
-    assert step_up(apart) == StepUp(acr=("",))
-    assert step_up(decision()) is None
 
 
 def test_a_notice_goes_signed_to_the_webhooks_that_take_it(tmp_path):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from processors.model.call import Action, Approval, ApprovalTerms, Decision, Vote
-from processors.model.principal import Principal
+from processors.model.call import Action, Approval, ApprovalTerms, Decision, Obligation, Vote
+from processors.model.principal import Principal, StepUp
 from sidecar.gateway import approval as approvals
 from sidecar.gateway import signing, token
 from sidecar.gateway.action import action_hash
@@ -268,6 +268,22 @@ def test_policy_shortens_both_times_and_lengthens_neither(terms, decide, execute
     told = approvals.for_agent(asked)
     assert (told["expires_at"], told["decide_by"]) == (approvals.instant(asked.decide_by_ns),) * 2
     assert told["execute_by"] == approvals.instant(asked.execute_by_ns)
+
+
+@pytest.mark.requirement("APR-01")
+def test_configuration_terms_and_obligations_all_demand_their_sign_in():
+    gold, fresh = StepUp(acr=("gold",)), StepUp(max_age_s=60)
+    obliged = Obligation(id="o", type="step_up", properties={"amr": ["hwk"], "max_age_s": 30})
+    decision = Decision(
+        decision_id="d", effect="require_approval", approval=ApprovalTerms(step_up=fresh),
+        obligations=(obliged,),
+    )  # fmt: skip
+    asked = approvals.request(
+        ACTION, decision, RULES, CALL, approval_id="ap", requester_name="Ann", now_ns=NOW,
+        step_up=(gold, fresh),
+    )  # fmt: skip
+    assert asked.step_up == (gold, fresh, StepUp(amr=("hwk",), max_age_s=30))
+    assert request(Decision(decision_id="d", effect="require_approval")).step_up == ()
 
 
 def test_the_summary_is_the_actions_own_values_and_hides_nothing():

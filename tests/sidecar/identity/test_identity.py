@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from processors.model.principal import Grant, Presented, Principal
+from processors.model.principal import Authn, Grant, Presented, Principal
 from sidecar.identity.certificate import CertificateGrants
 from sidecar.identity.config import CertificateGrant, Config, Organisation, organisation_problems
 from sidecar.identity.driver import Identity
@@ -53,8 +53,9 @@ def who(presented, *rows, now_ns=10, organisations=None):
 @pytest.mark.requirement("REC-05")
 def test_a_verified_name_is_whom_the_configuration_says():
     assert who(Presented(certificate=(AGENT,))) == Principal(
-        id="mtls:spiffe://shop/agent", kind="agent", project="shop", name="agent", tools=("refund",)
-    )
+        id="mtls:spiffe://shop/agent", kind="agent", project="shop", name="agent",
+        tools=("refund",), authn=Authn(method="certificate"),
+    )  # fmt: skip
     ci = who(Presented(certificate=("dns:CI.internal", "dns:other")))
     assert (ci.project, ci.kind, ci.role, ci.name) == ("ops", "reader", "engineer", "ci.internal")
 

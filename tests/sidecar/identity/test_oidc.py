@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from processors.model.principal import Grant, Principal
+from processors.model.principal import Authn, Grant, Principal
 from sidecar.identity import oidc
 from sidecar.identity.config import ClaimGrant, Config, Organisation, Provider
 from sidecar.identity.keys import Unauthenticated
@@ -23,6 +23,7 @@ from sidecar.identity.roles import Forbidden, acting_in, require
 
 NOW_S = 1_800_000_000
 NOW = NOW_S * 10**9
+SIGNED_IN = Authn(method="token")
 ISSUER = "https://id.example/realms/x"
 RSA = RSAKey.generate_key(2048, {"kid": "r1"})
 EC = ECKey.generate_key("P-256", {"kid": "e1"})
@@ -80,8 +81,9 @@ def judged(text, of=None, keys=KEYS, now_ns=NOW):
 @pytest.mark.parametrize(("key", "alg"), [(RSA, "RS256"), (EC, "ES256")])
 def test_a_genuine_token_is_whom_its_claims_are_granted(key, alg):
     assert judged(token(key=key, alg=alg)) == Principal(
-        id="oidc:corp:u1", kind="approver", project="payments", name="u1", role="reviewer"
-    )
+        id="oidc:corp:u1", kind="approver", project="payments", name="u1", role="reviewer",
+        authn=SIGNED_IN,
+    )  # fmt: skip
 
 
 def test_every_algorithm_that_may_be_configured_is_checked():
@@ -231,7 +233,9 @@ def test_what_is_no_key_set_is_refused(document):
 @pytest.mark.requirement("GW-07")
 def test_a_token_of_an_agent_is_an_agents_and_never_approves():
     both = judged(token(claims(groups=["reviewers", "refund-bots"])))
-    assert both == Principal(id="oidc:corp:u1", kind="agent", project="payments", name="u1")
+    assert both == Principal(
+        id="oidc:corp:u1", kind="agent", project="payments", name="u1", authn=SIGNED_IN
+    )
     for permission in ("approvals.decide", "store.read", "keys.agents"):
         with pytest.raises(Forbidden):
             require(both, permission)
@@ -315,3 +319,17 @@ def test_a_provider_that_could_not_be_trusted_is_refused(changes, path):
     config = Config(oidc=(provider(**changes),))
     found = [each.path for each in config.problems(["payments", "support", "p"], organisations)]
     assert f"oidc.0.{path}" in found
+
+
+@pytest.mark.requirement("APR-01")
+def test_how_a_person_signed_in_is_read_and_what_is_malformed_is_not_there():
+    said = {"acr": "gold", "amr": ["pwd", "hwk"], "auth_time": NOW_S - 60}
+    good = Authn(
+        method="token", acr="gold", amr=("pwd", "hwk"), auth_time_ns=(NOW_S - 60) * 10**9
+    )  # fmt: skip
+    assert judged(token(claims(**said))).authn == good
+    for odd in (
+        {"acr": 2, "amr": "hwk", "auth_time": "now"}, {"acr": "", "amr": {}, "auth_time": True},
+        {"acr": ["gold"], "amr": [1, None], "auth_time": -5}, {"auth_time": 1e300},
+    ):  # fmt: skip
+        assert judged(token(claims(**odd))).authn == SIGNED_IN, odd

@@ -23,6 +23,14 @@ ALLOW = {"effect": "allow", "reasons": [REASON]}
         ({"effect": "require_approval", "approval": {"min": 2, "ttl_s": 60}}, "require_approval"),
         (
             {
+                "effect": "require_approval",
+                "approval": {"execute_s": 5, "step_up": {"acr": ["gold"], "max_age_s": 60}},
+                "obligations": [{"type": "step_up", "properties": {"amr": ["hwk"]}}],
+            },
+            "require_approval",
+        ),
+        (
+            {
                 "effect": "allow_with_limits",
                 "reasons": [REASON],
                 "limits": {"max_amount": "12.50", "currency": "EUR", "timeout_ms": 100},
@@ -48,6 +56,8 @@ def test_the_contract_is_read(raw, effect):
         *({**ALLOW, "reasons": [{}]}, {**ALLOW, "reasons": [{"code": "No Code"}]}),
         *({**ALLOW, "rewrite": {}}, {**ALLOW, "obligation": []}, {**ALLOW, "ttl_s": 1}),
         {**ALLOW, "obligations": [{"id": "1", "type": "step_up"}]},
+        {"effect": "require_approval", "approval": {"step_up": {}}},
+        {"effect": "require_approval", "approval": {"step_up": {"acr": []}}},
         *({**ALLOW, "limits": {"timeout_ms": 1}}, {**ALLOW, "effect": "allow_with_limits"}),
         {**ALLOW, "effect": "allow_with_limits", "limits": {"rate": []}},
         {**ALLOW, "effect": "allow_with_limits", "limits": {"timeout_ms": float("nan")}},

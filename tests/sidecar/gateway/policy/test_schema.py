@@ -55,10 +55,26 @@ APPROVAL = st.fixed_dictionaries(
         "min": st.sampled_from([1, 2, 20, 21, 0, "1"]),
         "roles": st.lists(st.sampled_from(["finance", "a b", "", 1]), max_size=2),
         "ttl_s": st.sampled_from([1, 600, 30 * 86_400, 30 * 86_400 + 1]),
+        "execute_s": st.sampled_from([1, 0, True]),
+        "step_up": st.deferred(lambda: STEP_UP),
         "on_timeout": st.just("allow"),
     },
 )
-PROPERTIES = st.sampled_from(
+WORDS = st.lists(st.sampled_from(["gold", "urn:x", "a b", "", 1, 'a"']), max_size=2)
+STEP_UP = (
+    st.just({"max_age_s": 60})
+    | st.just({"acr": ["gold"]})
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            "acr": WORDS | st.just(["a"] * 17),
+            "amr": WORDS | st.just("pwd"),
+            "max_age_s": st.sampled_from([1, 300, 86_400, 86_401, 0, True, "5"]),
+            "loa": st.just(1),
+        },
+    )
+)
+PROPERTIES = STEP_UP | st.sampled_from(
     [
         *({}, {"a": 1}, [], {"paths": ["/a"]}, {"paths": []}, {"paths": ["a"]}, {"paths": "/a"}),
         *({"paths": ["/a"], "b": 1}, {"paths": ["/a"] * 65}, {"reason": "x"}, {"reason": 1}),
