@@ -6,7 +6,8 @@
    ``allow_cidrs`` lies within that very special range: ``0.0.0.0/0`` names nothing private.
 3. Where ``allow_cidrs`` is not empty an address must lie in it, public or not.
 4. An IPv4 address inside an IPv6 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP) is judged as
-   well as the address around it; a mapped one is judged as the IPv4 address it is.
+   well as the address around it, unless ``allow_cidrs`` names a range of that very scheme: ``::/0``
+   does not; a mapped one is judged as the IPv4 address it is.
 
 The standard library's ``is_global`` is not enough: it passes NAT64 and 6to4 forms of private
 addresses (gateway.md §3.3, CVE-2026-44430).
@@ -74,9 +75,9 @@ def refusal(text: str, allow: Sequence[Network]) -> str | None:
 
 
 def _judge(address: Address, allow: Sequence[Network]) -> str | None:
-    for inner in embedded(address):
+    for inner, around in embedded(address):
         why = _never(inner)
-        if why is None and not _lies_in(address, allow):
+        if why is None and not _named(address, around, allow):
             why = _unnamed(inner, allow)
         if why is not None:
             return f"{address}, which holds {why}"
@@ -96,14 +97,16 @@ def _never(address: Address) -> str | None:
 
 def _unnamed(address: Address, allow: Sequence[Network]) -> str | None:
     special = [network for network in SPECIAL if _within(address, network)]
-    named = any(
-        _within(address, network) and network.prefixlen >= outer.prefixlen
-        for network in allow
-        for outer in special
-    )
-    if special and not named:
+    if special and not any(_named(address, outer, allow) for outer in special):
         return f"{address}, which lies in {special[0]} and is not named in allow_cidrs"
     return None
+
+
+def _named(address: Address, outer: Network, allow: Sequence[Network]) -> bool:
+    """Whether a range that is allowed holds the address and lies within the range around it."""
+    return any(
+        _within(address, network) and network.prefixlen >= outer.prefixlen for network in allow
+    )
 
 
 def _lies_in(address: Address, networks: Iterable[Network]) -> bool:
@@ -114,20 +117,23 @@ def _within(address: Address, network: Network) -> bool:
     return address.version == network.version and address in network
 
 
-def embedded(address: Address) -> tuple[ipaddress.IPv4Address, ...]:
-    """The IPv4 addresses inside an IPv6 address, by every scheme it may belong to."""
+def embedded(address: Address) -> tuple[tuple[ipaddress.IPv4Address, Network], ...]:
+    """The IPv4 addresses inside an IPv6 address, by every scheme it may belong to, each with the
+    range that the scheme puts it in."""
     if isinstance(address, ipaddress.IPv4Address):
         return ()
-    value, found = int(address), []
+    value = int(address)
+    found: list[tuple[ipaddress.IPv4Address, Network]] = []
     if address in _COMPATIBLE and value > 0xFFFF:
-        found.append(_inner(address))
+        found.append((_inner(address), _COMPATIBLE))
     if address in _SIX_TO_FOUR:
-        found.append(ipaddress.IPv4Address((value >> 80) & 0xFFFFFFFF))
+        found.append((ipaddress.IPv4Address((value >> 80) & 0xFFFFFFFF), _SIX_TO_FOUR))
     if address in _TEREDO:
-        found.append(ipaddress.IPv4Address((value >> 64) & 0xFFFFFFFF))
-        found.append(ipaddress.IPv4Address(~value & 0xFFFFFFFF))
-    if any(address in network for network in _NAT64) or (value >> 32) & 0xFFFFFFFF in _ISATAP:
-        found.append(_inner(address))
+        found.append((ipaddress.IPv4Address((value >> 64) & 0xFFFFFFFF), _TEREDO))
+        found.append((ipaddress.IPv4Address(~value & 0xFFFFFFFF), _TEREDO))
+    found += [(_inner(address), network) for network in _NAT64 if address in network]
+    if (value >> 32) & 0xFFFFFFFF in _ISATAP:  # in any prefix, behind which it is the whole rest
+        found.append((_inner(address), ipaddress.IPv6Network((value >> 32 << 32, 96))))
     return tuple(found)
 
 

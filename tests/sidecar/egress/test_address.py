@@ -52,12 +52,14 @@ def test_special_addresses_are_refused_where_nothing_names_them(address, allow):
 
 
 @pytest.mark.requirement("GW-06")
+@pytest.mark.row("F", "CVE-2026-44430")
 @pytest.mark.parametrize(
     "v4", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.0.1", "0.0.0.0"]
 )
 def test_special_addresses_inside_ipv6_are_refused(v4):
     for address in wrapped(v4):
-        assert refusal(address, ()), address
+        for allow in ((), ("::/0",), ("0.0.0.0/0", "::/0"), ("2000::/3", "::/3")):
+            assert refusal(address, read_networks(allow)), (address, allow)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,8 @@ def test_special_addresses_inside_ipv6_are_refused(v4):
         ("8.8.8.8", ["8.8.0.0/16"]),
         ("2a00:1450::1", []),
         ("64:ff9b::808:808", []),
+        ("64:ff9b::a00:1", ["64:ff9b::a00:0/104"]),
+        ("2002:a00:1::1", ["2002:a00::/24"]),
         ("2002:808:808::1", []),
     ],
 )

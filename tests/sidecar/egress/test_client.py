@@ -102,6 +102,7 @@ def test_the_wire_gets_exactly_the_path_headers_and_bytes_given():
     assert f"host: 127.0.0.1:{port}".encode() in [line.lower() for line in lines]
 
 
+@pytest.mark.row("F", "T62", "CVE-2026-77822")
 @pytest.mark.requirement("GW-06")
 def test_the_vetted_address_is_dialled_and_a_flipping_resolver_gains_nothing():
     answers = [["127.0.0.1"], ["10.0.0.9", "127.0.0.1"], ["169.254.169.254"]]
@@ -127,6 +128,7 @@ def test_the_vetted_address_is_dialled_and_a_flipping_resolver_gains_nothing():
     assert "allow_cidrs" in failures[0].reason and "metadata" in failures[1].reason
 
 
+@pytest.mark.row("F")
 @pytest.mark.requirement("GW-06")
 def test_loopback_must_be_named_and_the_sidecars_own_ports_are_never_dialled():
     async def scenario():
@@ -223,6 +225,7 @@ def test_another_address_is_tried_only_while_nothing_was_sent():
     assert (reply.address, connections) == ("127.0.0.1", 1)
 
 
+@pytest.mark.row("F", "T54")
 def test_redirects_cookies_and_encodings_are_handed_on_as_they_came(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     moved = (

@@ -53,6 +53,7 @@ def test_a_few_are_waited_for_with_each_request(reuse):
     assert found == [(200, b"ok")] * 3
 
 
+@pytest.mark.row("D")
 @pytest.mark.requirement("GW-05")
 @pytest.mark.parametrize("reuse", [False, True])
 def test_a_flood_is_hung_up_on_before_it_costs_time_or_memory(reuse):

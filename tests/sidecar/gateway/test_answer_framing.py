@@ -90,6 +90,7 @@ def run(folder, answers, scenario):
     asyncio.run(main())
 
 
+@pytest.mark.row("D", "T54", "T55")
 @pytest.mark.requirement("GW-01")
 def test_a_whole_answer_is_passed_on_as_the_bytes_it_is(tmp_path):
     async def scenario(each, _):
@@ -106,6 +107,7 @@ def test_a_whole_answer_is_passed_on_as_the_bytes_it_is(tmp_path):
     run(tmp_path, {name: raw for name, (raw, _) in PASSED.items()}, scenario)
 
 
+@pytest.mark.row("D")
 @pytest.mark.requirement("GW-05")
 def test_an_answer_that_breaks_the_rules_is_a_failure_and_may_have_had_an_effect(tmp_path):
     async def scenario(each, calls):

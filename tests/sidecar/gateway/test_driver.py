@@ -241,6 +241,7 @@ def test_an_unreached_upstream_is_502_and_may_be_tried_again(tmp_path):
     run(tmp_path, scenario, upstream_url="http://127.0.0.1:9")
 
 
+@pytest.mark.row("T59")
 def test_a_read_that_is_not_answered_in_time_is_504(tmp_path):
     async def scenario(each):
         each.shop.delay = 3
@@ -452,6 +453,7 @@ def test_prior_calls_of_the_trace_are_told_to_policy(tmp_path):
     run(tmp_path, scenario, bundle=str(bundle))
 
 
+@pytest.mark.row("T59")
 @pytest.mark.requirement("GW-05")
 def test_a_tool_has_no_more_calls_on_their_way_than_it_may_and_others_are_not_held_up(tmp_path):
     async def scenario(each):

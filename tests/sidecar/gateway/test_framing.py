@@ -109,6 +109,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.row("D", "CVE-2026-34525")
 @pytest.mark.requirement("GW-05")
 def test_what_can_be_read_in_two_ways_is_refused(tmp_path):
     async def scenario(each):

@@ -82,6 +82,7 @@ def code_of(answer):
     return answer["error"]["code"], answer["error"].get("data", {}).get("code")
 
 
+@pytest.mark.row("K")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.requirement("MCP-01")
 def test_a_session_is_opened_in_the_version_that_is_asked_for(tmp_path, version):
@@ -171,6 +172,7 @@ ODD = {
 }
 
 
+@pytest.mark.row("K", "CVE-2026-27896")
 @pytest.mark.requirement("MCP-01")
 def test_a_body_that_is_not_one_plain_message_is_refused(tmp_path):
     async def scenario(each):
@@ -203,6 +205,7 @@ MISMATCHES = {
 }
 
 
+@pytest.mark.row("K")
 @pytest.mark.requirement("MCP-01")
 def test_a_header_that_says_another_thing_than_the_body_is_refused(tmp_path):
     async def scenario(each):
@@ -241,6 +244,7 @@ def test_policy_sees_that_a_call_is_of_mcp_and_of_which_tool(tmp_path):
     run(tmp_path, scenario, policy=policy)
 
 
+@pytest.mark.row("T53")
 @pytest.mark.requirement("GW-01")
 def test_a_silent_call_is_kept_alive_where_the_client_takes_events(tmp_path):
     async def scenario(each):
@@ -295,6 +299,7 @@ def test_a_cancelled_read_is_given_up_at_its_server_too(tmp_path, version):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("K", "T60")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.requirement("MCP-01")
 def test_a_call_with_effects_runs_on_when_it_is_cancelled_and_its_answer_is_kept(tmp_path, version):
@@ -346,6 +351,7 @@ def test_a_person_approves_on_a_page_and_the_clients_own_word_decides_nothing(tm
     run(tmp_path, scenario, policy=AllowListed(approved={"add_note"}), wait_seconds=1)
 
 
+@pytest.mark.row("K")
 @pytest.mark.requirement("APR-01")
 def test_what_a_client_carries_is_of_use_only_for_its_own_call_and_once(tmp_path):
     async def scenario(each):
@@ -435,6 +441,7 @@ def test_a_tools_own_error_may_have_had_an_effect(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("K", "T64")
 @pytest.mark.requirement("IDM-01")
 def test_a_client_that_calls_again_without_a_key_makes_no_second_effect_by_mistake(tmp_path):
     async def scenario(each):
@@ -461,6 +468,7 @@ def test_arguments_that_do_not_fit_the_reviewed_schema_reach_no_server(tmp_path)
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("CVE-2025-64443")
 @pytest.mark.requirement("GW-07")
 def test_nobody_without_a_credential_and_no_page_of_a_browser_is_served(tmp_path):
     async def scenario(each):

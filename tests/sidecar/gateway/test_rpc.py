@@ -54,6 +54,7 @@ def test_a_name_that_could_be_taken_for_another_is_none(name):
     assert unusable_name(name)
 
 
+@pytest.mark.row("CVE-2026-30856")
 @pytest.mark.requirement("MCP-01")
 def test_names_that_look_alike_are_told():
     assert confusable(["send_mail", "send-mail", "Send_Mail", "read"]) == {

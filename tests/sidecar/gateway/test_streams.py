@@ -64,6 +64,7 @@ def asked(each, method="GET", target=TARGET, **headers):
     return each.http.request(method, url, headers=headers)
 
 
+@pytest.mark.row("T52")
 @pytest.mark.requirement("GW-01")
 def test_each_event_is_passed_on_as_it_comes(tmp_path):
     async def scenario(each, tool):
@@ -82,6 +83,7 @@ def test_each_event_is_passed_on_as_it_comes(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T53")
 @pytest.mark.requirement("GW-01")
 def test_a_silent_stream_is_kept_alive_between_events_and_never_within_one(tmp_path):
     async def scenario(each, tool):

@@ -10,6 +10,7 @@ from sidecar.canonical import canonical
 from sidecar.gateway.strict import DEPTH_MAX, MEMBERS_MAX, NotStrict, read_json
 
 
+@pytest.mark.row("E", "T58")
 @pytest.mark.requirement("GW-05")
 @pytest.mark.parametrize(
     ("text", "why"),

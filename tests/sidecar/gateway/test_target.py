@@ -38,6 +38,7 @@ def test_a_path_has_one_spelling(raw, expected):
     assert canonical_path(raw) == expected
 
 
+@pytest.mark.row("E", "T57", "CVE-2019-9901")
 @pytest.mark.parametrize(
     "raw",
     [

@@ -183,6 +183,7 @@ def test_an_action_by_name_is_the_same_call_as_its_request(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("GHSA-v2x6-wwfw-r2rq", "CVE-2026-32871")
 @pytest.mark.parametrize(
     "value", ["../admin", "a/b", "..", "", "a?x=1", "a#b", "a%2Fb", "a\nb", 1.5]
 )
@@ -208,6 +209,7 @@ PLACES = Registry.from_config(
 )
 
 
+@pytest.mark.row("GHSA-v2x6-wwfw-r2rq", "CVE-2026-32871")
 @pytest.mark.requirement("GW-05")
 @given(x=st.text(max_size=12), y=st.text(max_size=12), z=st.text(max_size=12))
 def test_no_argument_reaches_another_place_than_its_own(x, y, z):

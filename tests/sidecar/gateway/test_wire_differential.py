@@ -155,6 +155,7 @@ async def compare(upstreams, prepared):
     return [(one, other) for one, other in views if one != other]
 
 
+@pytest.mark.row("E", "CVE-2026-26205")
 @pytest.mark.requirement("GW-05")
 def test_each_mutated_request_is_refused_or_the_upstream_sees_what_policy_saw():
     found, refused, sent = asyncio.run(differences(mutations(seed=7, count=4000)))

@@ -21,6 +21,7 @@ except SidecarError as error:
 """
 
 
+@pytest.mark.row("CVE-2026-111750")
 @pytest.mark.requirement("GW-05")
 def test_without_the_compiled_parser_nothing_is_served(monkeypatch):
     check_parser()
@@ -34,6 +35,7 @@ def test_without_the_compiled_parser_nothing_is_served(monkeypatch):
         check_parser()
 
 
+@pytest.mark.row("CVE-2026-111750", "CVE-2024-30251", "CVE-2026-34525")
 @pytest.mark.requirement("GW-05")
 def test_the_library_is_not_older_than_what_closed_its_known_holes():
     # Duplicate Host: 3.13.4. Unbounded and quadratic decompression: 3.14.4.

@@ -199,6 +199,7 @@ def test_a_gateway_denies_while_the_real_server_hangs_or_is_gone_and_lives(tmp_p
     assert effects == 3
 
 
+@pytest.mark.row("CVE-2025-46569")
 def test_the_path_is_constant_whatever_a_tool_is_called():
     names = ["x/../../v1/policies", "a?b", "%2e%2e", "data.x", "ü", "a\r\nHost: b"]
 

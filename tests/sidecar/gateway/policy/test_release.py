@@ -137,6 +137,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.row("GHSA-g2pf-6v5v-qcc8")
 @pytest.mark.parametrize("case", TAMPERED)
 def test_what_is_not_what_was_signed_is_refused(case):
     change, why = TAMPERED[case]
@@ -148,6 +149,7 @@ def test_what_is_not_what_was_signed_is_refused(case):
         read(content, terms(), NOW)
 
 
+@pytest.mark.row("GHSA-g2pf-6v5v-qcc8")
 def test_an_empty_key_id_of_a_stranger_is_refused_too():
     stranger = release.SigningKey("", OKPKey.generate_key("Ed25519"))
     with pytest.raises(ReleaseInvalid, match="none of the configured"):
