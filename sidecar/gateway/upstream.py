@@ -31,8 +31,9 @@ class Audience(Protocol):
         """A part of the answer, or a message that belongs to it."""
         ...
 
-    async def gone(self) -> None:
-        """Returns once nobody waits any more."""
+    def when_gone(self, told: Callable[[], None]) -> Callable[[], object]:
+        """Call ``told`` once, in the loop, when nobody waits any more; what this returns ends
+        that."""
         ...
 
 

@@ -19,6 +19,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, StreamReader, http_parser, web
@@ -237,7 +238,8 @@ class _Connection(web.RequestHandler):
         self._answering = False
         self._body: StreamReader | None = None
         self._wire_bytes = 0
-        self.left = asyncio.Event()
+        self._leaving: dict[object, Callable[[], None]] = {}
+        self._left = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection, or refuse it where there are too many."""
@@ -254,7 +256,9 @@ class _Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
         self._head_came()
-        self.left.set()
+        self._left = True
+        while self._leaving:
+            self._leaving.popitem()[1]()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -273,6 +277,14 @@ class _Connection(web.RequestHandler):
         elif data and (self._head_timer is not None or self._idle()):
             self._begun = True
             self._await_head()
+
+    def when_left(self, told: Callable[[], None]) -> Callable[[], object]:
+        """Call ``told`` once it is lost, at once where it is; what this returns ends that."""
+        if self._left:
+            return self._loop.call_soon(told).cancel
+        mark = object()
+        self._leaving[mark] = told
+        return partial(self._leaving.pop, mark, None)
 
     def weigh(self, body: StreamReader) -> None:
         """Bound what the framing of a body takes that is still on its way."""
@@ -369,11 +381,12 @@ def check_parser() -> None:
         )
 
 
-async def left(request: web.BaseRequest) -> None:
-    """Returns once the connection of a request is lost, its peer gone or cut off."""
+def when_left(request: web.BaseRequest, told: Callable[[], None]) -> Callable[[], object]:
+    """Call ``told`` once the connection of a request is lost, its peer gone or cut off; what this
+    returns ends that."""
     connection = request.protocol
     assert isinstance(connection, _Connection), "a listener of ours"
-    await connection.left.wait()
+    return connection.when_left(told)
 
 
 def _meant(error: Exception) -> Fault:

@@ -8,6 +8,7 @@
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from sidecar.clock import monotonic_ns
@@ -67,10 +68,19 @@ def request(
 async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, Any]) -> Sent:
     """What came of the attempt, and the whole answer if there is one to pass on."""
     started_ns = monotonic_ns()
+    cut = _Cut()
+    # The port keeps the time itself, and knows whether anything was sent; this is the guard.
+    cut.at(asked.timeout_ns / 1e9 + _GUARD_SECONDS)
+    if asked.audience is not None and asked.class_ == "read":
+        cut.when_gone(asked.audience)
     try:
-        # The port keeps the time itself, and knows whether anything was sent; this is the guard.
-        async with asyncio.timeout(asked.timeout_ns / 1e9 + _GUARD_SECONDS):
-            answer = await _sent(upstreams, asked)
+        answer = await upstreams.send(asked)
+    except asyncio.CancelledError:
+        if not cut.mine():
+            raise
+        if cut.gone:
+            return events.UpstreamFailed(sent=True, reason="the caller has gone"), None
+        return events.TimedOut(), None
     except UpstreamFailed as failed:
         late = monotonic_ns() - started_ns >= asked.timeout_ns
         if failed.sent and (late or failed.reason.startswith("timeout")):
@@ -81,6 +91,8 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
     except Exception as error:
         _LOG.error("upstream failed", tool=asked.tool, why=error)
         return events.UpstreamFailed(sent=True, reason="the gateway failed while sending"), None
+    finally:
+        cut.end()
     if not 200 <= answer.status <= _STATUS_MAX:  # an interim answer, or none of HTTP's
         return events.UpstreamFailed(sent=True, reason="the answer's status is malformed"), None
     limit = limits.get("max_response_bytes")
@@ -91,13 +103,60 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
     return events.UpstreamReplied(status=answer.status, retry_after=retry_after), answer
 
 
+class _Cut:
+    """Ends what this task awaits, once: at its time, or when its caller has gone.
+
+    As ``asyncio.timeout`` does it, for two reasons at once, and without a task for either.
+    """
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a call is a task"
+        self._task = task
+        self._before = task.cancelling()
+        self._made = self._over = False
+        self._forget: list[Callable[[], object]] = []
+        self.gone = False
+
+    def at(self, seconds: float) -> None:
+        """Cut after so many seconds."""
+        loop = asyncio.get_running_loop()
+        self._forget.append(loop.call_later(seconds, self._cut).cancel)
+
+    def when_gone(self, audience: Audience) -> None:
+        """Cut when nobody waits any more."""
+        self._forget.append(audience.when_gone(self._left))
+
+    def mine(self) -> bool:
+        """Whether the task was cancelled by this alone."""
+        return self._made and self._task.cancelling() - 1 <= self._before
+
+    def end(self) -> None:
+        """Cut no more; what was cut goes on as a task that nobody cancelled."""
+        self._over = True
+        for forget in self._forget:
+            forget()
+        if self._made:
+            self._task.uncancel()
+
+    def _left(self) -> None:
+        self.gone = not self._made
+        self._cut()
+
+    def _cut(self) -> None:
+        if self._made or self._over:
+            return
+        self._made = True
+        self._task.cancel()
+
+
 class _Shown:
     """An audience that is shown our headers beside the tool's."""
 
     def __init__(self, audience: Audience, decision_id: str) -> None:
         self._audience = audience
         self._decision_id = decision_id
-        self.gone = audience.gone
+        self.when_gone = audience.when_gone
         self.take = audience.take
 
     async def begin(self, status: int, headers: Headers) -> None:
@@ -108,19 +167,3 @@ class _Shown:
 def shown(audience: Audience | None, decision_id: str) -> Audience | None:
     """The audience of an attempt that was decided on."""
     return _Shown(audience, decision_id) if audience is not None else None
-
-
-async def _sent(upstreams: Upstreams, asked: UpstreamRequest) -> UpstreamReply:
-    if asked.audience is None or asked.class_ != "read":
-        return await upstreams.send(asked)
-    sending = asyncio.ensure_future(upstreams.send(asked))
-    leaving = asyncio.ensure_future(asked.audience.gone())
-    try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if sending.done():
-            return await sending
-        raise UpstreamFailed(True, "the caller has gone")
-    finally:
-        for each in (sending, leaving):
-            each.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)

@@ -417,6 +417,15 @@ class _Listener:
         body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
         await self._stream.take(event(body))
 
+    def when_gone(self, told: Callable[[], None]) -> Callable[[], object]:
+        """Call ``told`` once the client has cancelled the call or left."""
+
+        async def tell() -> None:
+            await self.gone()
+            told()
+
+        return asyncio.ensure_future(tell()).cancel
+
     async def gone(self) -> None:
         """Returns once the client has cancelled the call or left."""
         waits = [

@@ -8,14 +8,14 @@
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from sidecar.gateway.content import Headers
 from sidecar.gateway.stream.boundary import KEEP_ALIVE, Boundary, is_events
 from sidecar.listen import fault
-from sidecar.listen.http import left
+from sidecar.listen.http import when_left
 
 
 class AgentStream:
@@ -59,18 +59,18 @@ class AgentStream:
             self._boundary.see(data)
             await self._written(self._answer.write(data))
 
+    def when_gone(self, told: Callable[[], None]) -> Callable[[], object]:
+        """Call ``told`` when the caller has closed its connection, or does not take its answer."""
+        return when_left(self._request, told)
+
     async def gone(self) -> None:
         """Returns once the caller has closed its connection, or does not take its answer."""
-        waits = [
-            asyncio.ensure_future(self._gone.wait()),
-            asyncio.ensure_future(left(self._request)),
-        ]
+        went = asyncio.Event()
+        forget = self.when_gone(went.set)
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await went.wait()
         finally:
-            for each in waits:
-                each.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            forget()
 
     async def end(self, *, whole: bool) -> web.StreamResponse:
         """End the answer as whole, or by breaking the connection off."""
