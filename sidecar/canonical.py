@@ -52,10 +52,15 @@ def _is_plain(value: Any) -> bool:
     if kind is int:
         return bool(-_INTEGER_MAX <= value <= _INTEGER_MAX)
     if kind is dict:
-        return all(
-            type(key) is str and key.isascii() and _is_plain(item) for key, item in value.items()
-        )
-    return (kind is list or kind is tuple) and all(map(_is_plain, value))
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                return False
+            if type(item) is not str and not _is_plain(item):
+                return False
+        return True
+    if kind is not list and kind is not tuple:
+        return False
+    return all(map(_is_plain, value))
 
 
 def _find_fast() -> Callable[[Any], bytes] | None:

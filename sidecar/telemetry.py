@@ -254,6 +254,11 @@ class OwnSpans:
         """Make spans with this tracer, or none any more."""
         self._tracer = tracer
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody takes them: making one costs more than asking."""
+        return self._tracer is not None
+
     def tell(
         self,
         name: str,

@@ -117,17 +117,26 @@ def prepare(
 
 def action_hash(action: Action) -> str:
     """``sha256:<hex>`` of the action, domain ``agwa/1``: what makes two requests the same."""
-    return digest({"v": 1, **counted(action)}, domain="agwa/1")
+    return digest({"v": 1, **_counted(action)}, domain="agwa/1")
 
 
 def counted(action: Action) -> dict[str, Any]:
     """What of an action counts, by field: its meaning, without what is spelling."""
-    spelling = {"accept-language"}
-    if action.body_jcs_digest is not None:
-        spelling.add("content-type")
-        action = msgspec.structs.replace(action, body_digest=None)
-    said = tuple(pair for pair in action.headers if pair[0] not in spelling)
-    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(action, headers=said))
+    found: dict[str, Any] = msgspec.to_builtins(_counted(action))
+    return found
+
+
+def _counted(action: Action) -> dict[str, Any]:
+    """The same, its values as they stand in the action."""
+    found = msgspec.structs.asdict(action)
+    by_meaning = action.body_jcs_digest is not None
+    if by_meaning:
+        found["body_digest"] = None
+    found["headers"] = [
+        pair
+        for pair in action.headers
+        if pair[0] != "accept-language" and not (by_meaning and pair[0] == "content-type")
+    ]
     if action.on_behalf_of is None:  # whose tokens name nobody: as it always was
         del found["on_behalf_of"]
     return found

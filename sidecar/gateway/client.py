@@ -190,4 +190,5 @@ def _returned(headers: Headers) -> Headers:
         if name == "connection"
         for part in value.split(",")
     }
-    return tuple(pair for pair in headers if pair[0] not in NOT_RETURNED | named)
+    dropped = NOT_RETURNED | named if named else NOT_RETURNED
+    return tuple([pair for pair in headers if pair[0] not in dropped])

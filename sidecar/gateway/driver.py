@@ -356,6 +356,8 @@ class Gateway:
         if performer.observed:
             OBSERVED.labels(call.class_, performer.decided).inc()
         CALL_SECONDS.labels(call.class_).observe(took_ns / 1e9)
+        if not OWN_SPANS.wanted:
+            return
         caller = trace_context(request.headers)
         OWN_SPANS.tell(
             "gateway.call",

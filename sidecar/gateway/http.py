@@ -61,6 +61,8 @@ _ONCE = frozenset(
         "proxy-authorization",
     }
 )
+_RARE = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade"})
+"""What may only say one thing, and mostly is not there at all."""
 _PROXY_AUTHENTICATION = 407
 _BODILESS = frozenset({204, 304})
 _NO_PROXY = (
@@ -290,6 +292,8 @@ class GatewayServer:
         if _one(headers, "expect") is not None and request.version >= HttpVersion11:
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
+        if request.content.at_eof():
+            return b""
         received = bytearray()
         async for chunk in request.content.iter_any():
             received += chunk
@@ -320,9 +324,11 @@ def _framed(request: web.BaseRequest) -> Headers:
     headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
     )
-    _check_names(headers)
+    names = _checked_names(headers)
     if not _HOST.match(_one(headers, "host", "")):
         raise Refused(400, "host_malformed", "the Host header is missing or malformed")
+    if names.isdisjoint(_RARE):
+        return headers
     if (_one(headers, "transfer-encoding", "chunked")).lower() != "chunked":
         raise Refused(400, "transfer_encoding", "no transfer coding but chunked is taken")
     if (_one(headers, "content-encoding", "identity")).lower() != "identity":
@@ -334,7 +340,7 @@ def _framed(request: web.BaseRequest) -> Headers:
     return headers
 
 
-def _check_names(headers: Headers) -> None:
+def _checked_names(headers: Headers) -> set[str]:
     seen: set[str] = set()
     for name, _ in headers:
         lowered = name.lower()
@@ -343,6 +349,7 @@ def _check_names(headers: Headers) -> None:
         if lowered in seen and lowered in _ONCE:
             raise Refused(400, "header_repeated", f"the header {lowered} stands twice")
         seen.add(lowered)
+    return seen
 
 
 @overload
@@ -351,7 +358,10 @@ def _one(headers: Headers, name: str) -> str | None: ...
 def _one(headers: Headers, name: str, absent: str) -> str: ...
 def _one(headers: Headers, name: str, absent: str | None = None) -> str | None:
     """A header's value; what stands there empty is not absent."""
-    return next((value.strip() for key, value in headers if key.lower() == name), absent)
+    for key, value in headers:
+        if key.lower() == name:
+            return value.strip()
+    return absent
 
 
 def _rendered(reply: ToolReply, request: web.BaseRequest, *, close: bool) -> web.Response:

@@ -11,6 +11,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -22,37 +23,46 @@ from sidecar.store.receipts import signed_bytes
 NO_DECISION = Decision(decision_id="", effect="deny")
 
 
-def draft(call: OpenedCall, decision: Decision | None, *, receipt_id: str, now_ns: int) -> Receipt:
-    """An unsigned receipt with what call and decision say; the caller sets phase and outcome."""
+def draft(
+    call: OpenedCall,
+    decision: Decision | None,
+    *,
+    receipt_id: str,
+    now_ns: int,
+    **outcome: Any,
+) -> Receipt:
+    """An unsigned receipt with what call and decision say, and what the caller says of the outcome:
+    its phase, and any field in place of theirs."""
     decided = decision or NO_DECISION
-    return Receipt(
-        receipt_id=receipt_id,
-        call_id=call.call_id,
-        phase="refused",
-        project=call.project,
-        principal=call.principal,
-        principal_kind=call.principal_kind,
-        tool=call.tool,
-        class_=call.class_,
-        action_hash=call.action_hash,
-        decision_id=decided.decision_id,
-        decision_effect=decided.effect,
-        reasons=tuple(reason.code for reason in decided.reasons),
-        policy_revision=decided.policy_revision,
-        effect="not_executed",
-        status=0,
-        started_at_ns=call.started_at_ns,
-        finished_at_ns=now_ns,
-        key_hash=call.key_hash,
-        trace_id=call.trace_id,
-    )
+    said: dict[str, Any] = {
+        "receipt_id": receipt_id,
+        "call_id": call.call_id,
+        "phase": "refused",
+        "project": call.project,
+        "principal": call.principal,
+        "principal_kind": call.principal_kind,
+        "tool": call.tool,
+        "class_": call.class_,
+        "action_hash": call.action_hash,
+        "decision_id": decided.decision_id,
+        "decision_effect": decided.effect,
+        "reasons": tuple(reason.code for reason in decided.reasons),
+        "policy_revision": decided.policy_revision,
+        "effect": "not_executed",
+        "status": 0,
+        "started_at_ns": call.started_at_ns,
+        "finished_at_ns": now_ns,
+        "key_hash": call.key_hash,
+        "trace_id": call.trace_id,
+    }
+    return Receipt(**(said | outcome))
 
 
 def sign(receipt: Receipt, signer: Signer) -> Receipt:
     """The receipt with key id and signature (base64url without padding)."""
-    named = msgspec.structs.replace(receipt, kid=signer.kid, signature="")
-    signature = base64.urlsafe_b64encode(signer.sign(signed_bytes(named))).rstrip(b"=").decode()
-    return msgspec.structs.replace(named, signature=signature)
+    signed = signer.sign(signed_bytes(receipt, kid=signer.kid))
+    signature = base64.urlsafe_b64encode(signed).rstrip(b"=").decode()
+    return msgspec.structs.replace(receipt, kid=signer.kid, signature=signature)
 
 
 def is_genuine(receipt: Receipt, keys: Mapping[str, bytes]) -> bool:

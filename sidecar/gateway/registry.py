@@ -96,6 +96,7 @@ class Registry:
     def __init__(self, tools: Sequence[RegisteredTool], upstreams: Mapping[str, Upstream]) -> None:
         self.upstreams = dict(upstreams)
         self.tools = {tool.name: tool for tool in tools}
+        self._authorities = {name: _authority(each.url) for name, each in self.upstreams.items()}
         self._places = {name: _place(each.url) for name, each in self.upstreams.items()}
         on_mcp = [tool.config for tool in tools if tool.config.match.on_mcp]
         self._servers = frozenset(config.upstream for config in on_mcp)
@@ -147,8 +148,7 @@ class Registry:
 
     def authority(self, upstream: str) -> str | None:
         """Host and port of an upstream, None where there is no such upstream (twins)."""
-        found = self.upstreams.get(upstream)
-        return None if found is None else urlsplit(found.url).netloc.rpartition("@")[2] or None
+        return self._authorities.get(upstream)
 
     def place(self, upstream: str) -> tuple[str, str, int] | None:
         """Scheme, host and port that an upstream's calls go to, None where there is no such
@@ -166,6 +166,10 @@ class Registry:
             gets = self._routes.get((upstream, "GET"), [])
             return found + [tool for tool in gets if tool.config.class_ == "read"]
         return found
+
+
+def _authority(url: str) -> str | None:
+    return urlsplit(url).netloc.rpartition("@")[2] or None
 
 
 def _place(url: str) -> tuple[str, str, int]:

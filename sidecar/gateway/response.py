@@ -21,6 +21,7 @@ _NOT_RETURNED = frozenset(
         *("set-cookie", "set-cookie2", "server", "alt-svc", "strict-transport-security"),
     }
 )
+_DROPPED = _NOT_RETURNED | OURS
 
 
 def clean(headers: Headers) -> Headers:
@@ -32,8 +33,8 @@ def clean(headers: Headers) -> Headers:
         if name == "connection"
         for part in value.split(",")
     }
-    dropped = _NOT_RETURNED | OURS | named
-    return tuple(pair for pair in lowered if pair[0] not in dropped)
+    dropped = _DROPPED | named if named else _DROPPED
+    return tuple([pair for pair in lowered if pair[0] not in dropped])
 
 
 def passed(answer: UpstreamReply, decision_id: str, receipt_id: str) -> ToolReply:

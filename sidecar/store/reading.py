@@ -253,6 +253,8 @@ class GatewayReads(LedgerReader):
 
     def prior_tools(self, call: OpenedCall) -> tuple[str, ...]:
         """Tools whose calls by this principal in this trace had their effect, in order."""
+        if call.trace_id is None:
+            return ()
         return self._told(self.gateway_statements.prior_tools, call)
 
     def counted(self, call: OpenedCall, since_ns: int, *, session: bool) -> list[Counted]:

@@ -41,9 +41,14 @@ def from_document(document: dict[str, Any]) -> Receipt:
     return msgspec.convert(fields, Receipt)
 
 
-def signed_bytes(receipt: Receipt) -> bytes:
-    """What the signature covers: domain ``agwr/1`` and RFC 8785 bytes without ``signature``."""
+def signed_bytes(receipt: Receipt, kid: str | None = None) -> bytes:
+    """What the signature covers: domain ``agwr/1`` and RFC 8785 bytes without ``signature``.
+
+    ``kid``: the key that is about to sign, where the receipt does not name it yet.
+    """
     document = to_document(receipt)
+    if kid is not None:
+        document["kid"] = kid
     del document["signature"]
     return b"agwr/1\n" + _canonical(document)
 

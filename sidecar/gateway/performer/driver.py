@@ -318,6 +318,8 @@ class Performer:
 
     def _wanted(self, now_ns: int) -> tuple[Hold, ...]:
         """What the call reserves. Raises NoRoom."""
+        if not self._desk.settings.budgets and not self._limits:
+            return ()
         return holds(self._desk.settings.budgets, self._costs, self._decision, now_ns)
 
     def _holds(self, now_ns: int) -> tuple[Hold, ...]:
@@ -334,6 +336,8 @@ class Performer:
 
     def _standings(self) -> dict[str, dict[str, str]]:
         """Every budget the call falls under, as policy sees it."""
+        if not self._desk.settings.budgets:
+            return {}
         now_ns = self._desk.now_ns()
         asked = accounts(self._desk.settings.budgets, self._costs, now_ns)
         if not asked:
@@ -668,13 +672,13 @@ class Performer:
         return registry.authority(action.upstream) if action else None
 
     def _sign(self, *, now_ns: int, **outcome: Any) -> Receipt:
-        unsigned = receipt.draft(
-            self.call, self._decision, receipt_id=self._desk.new_id(), now_ns=now_ns
-        )
         action = self._prepared_or_none.action if self._prepared_or_none else None
         opening, answer = self._opening, self._whole or self._answer
-        filled = msgspec.structs.replace(
-            unsigned,
+        drafted = receipt.draft(
+            self.call,
+            self._decision,
+            receipt_id=self._desk.new_id(),
+            now_ns=now_ns,
             **outcome,
             attempt=self._attempt,
             approval_id=self._approval_id,
@@ -687,7 +691,7 @@ class Performer:
             episode=self._principal.episode,
             enforcement=self._enforcement,
         )
-        return receipt.sign(filled, self._desk.signer)
+        return receipt.sign(drafted, self._desk.signer)
 
     @property
     def _limits(self) -> dict[str, Any]:

@@ -29,11 +29,16 @@ def translating(path: Path | str) -> Iterator[None]:
     except sqlite3.IntegrityError:
         raise
     except (sqlite3.Error, OSError) as error:
-        raise StoreUnavailable(
-            f"the store cannot be used: {error}",
-            where=str(path),
-            do="Check that the folder exists, is writable and has free space.",
-        ) from error
+        raise unusable(path, error) from error
+
+
+def unusable(path: Path | str, error: Exception) -> StoreUnavailable:
+    """What an error of sqlite3 or the file system means."""
+    return StoreUnavailable(
+        f"the store cannot be used: {error}",
+        where=str(path),
+        do="Check that the folder exists, is writable and has free space.",
+    )
 
 
 def open_database(

@@ -321,5 +321,7 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
             await asyncio.to_thread(self._sealers, project)
             self._warmed.add(project)
 
-    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        return self._writer.run_sync(query) if self._memory else super()._read(query)
+    def _read(self, query: Callable[..., T], *values: object) -> T:
+        if self._memory:
+            return self._writer.run_sync(lambda connection: query(connection, *values))
+        return super()._read(query, *values)

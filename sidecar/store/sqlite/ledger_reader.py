@@ -15,7 +15,7 @@ from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.reading import LedgerReader, Statement, Statements
 from sidecar.store.sqlite import approvals, calls, chain, durables, stops, vault
-from sidecar.store.sqlite.connection import open_database, translating
+from sidecar.store.sqlite.connection import open_database, unusable
 from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
@@ -54,11 +54,16 @@ class Connection:
         self._connection = open_database(path, read_only=True)
         self._presence = Presence(path)
 
-    def run(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def run(self, query: Callable[..., T], *values: object) -> T:
         """The query's result. Raises StoreUnavailable."""
-        with self._lock, translating(self._path):
-            self._presence.check()
-            return query(self._connection)
+        with self._lock:
+            try:  # not ``translating``: every call reads, and a scope of its own costs as much
+                self._presence.check()
+                return query(self._connection, *values)
+            except sqlite3.IntegrityError:
+                raise
+            except (sqlite3.Error, OSError) as error:
+                raise unusable(self._path, error) from error
 
     def close(self) -> None:
         """Close. Safe to call twice."""
@@ -87,9 +92,8 @@ class SqliteLedgerReader(LedgerReader):
         """Close the connection. Safe to call twice."""
         self._reading.close()
 
-    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        return self._reading.run(query)
+    def _read(self, query: Callable[..., T], *values: object) -> T:
+        return self._reading.run(query, *values)
 
     def _told(self, statement: Statement[T], *values: object) -> T:
-        run = cast(Callable[..., T], statement)
-        return self._read(lambda connection: run(connection, *values))
+        return self._read(cast(Callable[..., T], statement), *values)

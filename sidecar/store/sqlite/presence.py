@@ -18,6 +18,7 @@ from sidecar.store.sqlite.connection import MEMORY
 
 _LOG_FILES = ("-wal", "-shm")
 _Identity = tuple[int, int]
+_NOWHERE: _Identity = (-1, -1)
 
 
 class Presence:
@@ -25,37 +26,43 @@ class Presence:
 
     def __init__(self, path: Path | str) -> None:
         self._path = None if str(path).startswith(MEMORY) else str(path)
-        self._known = _identity(self._path) if self._path else None
-        self._logs: dict[str, _Identity] = {}
+        known = _identity(self._path) if self._path else None
+        self._files = [(self._path, known or _NOWHERE)] if self._path else []
 
     def check(self) -> None:
         """Raises StoreUnavailable when a file is gone or another lies in its place."""
         if self._path is None:
             return
-        _compare(self._path, self._known)
+        for path, known in self._files:
+            try:
+                found = os.stat(path)  # noqa: PTH116 - three for each access: a Path costs as much
+            except OSError:
+                raise _missing(path, "was deleted") from None
+            if found.st_ino != known[1] or found.st_dev != known[0]:
+                raise _missing(path, "was replaced by another file")
+        if len(self._files) <= len(_LOG_FILES):
+            self._look_for_logs()
+
+    def _look_for_logs(self) -> None:
+        """They are made with the first access."""
+        seen = {path for path, _ in self._files}
         for end in _LOG_FILES:
-            path = self._path + end
-            known = self._logs.get(end)
-            if known is not None:
-                _compare(path, known)
-            elif (found := _identity(path)) is not None:
-                self._logs[end] = found  # it is made with the first access
+            path = f"{self._path}{end}"
+            if path not in seen and (found := _identity(path)) is not None:
+                self._files.append((path, found))
 
 
-def _compare(path: str, known: _Identity | None) -> None:
-    found = _identity(path)
-    if found is None or found != known:
-        what = "was deleted" if found is None else "was replaced by another file"
-        raise StoreUnavailable(
-            f"the store {what} while it was in use",
-            where=path,
-            do="Stop the sidecar, put the data folder back, and start again.",
-        )
+def _missing(path: str, what: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the store {what} while it was in use",
+        where=path,
+        do="Stop the sidecar, put the data folder back, and start again.",
+    )
 
 
 def _identity(path: str) -> _Identity | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - three for each commit: a Path costs as much again
+        found = os.stat(path)  # noqa: PTH116 - as above
     except OSError:
         return None
     return found.st_dev, found.st_ino

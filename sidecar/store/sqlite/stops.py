@@ -18,15 +18,15 @@ ACTIVE = (
     "FROM stop WHERE lifted_at_ns IS NULL AND stop.project = {project} AND (scope = 'project'"
     " OR (scope = 'agent' AND subject = {agent}) OR (scope = 'tool' AND subject = {tool}))"
 )
+_OF_CALL = "SELECT kind " + ACTIVE.format(project="?", agent="?", tool="?")
 _COLUMNS = "stop_id, project, kind, scope, subject, reason, set_by, set_at_ns, lifted_at_ns"
 
 
 def of_call(connection: sqlite3.Connection, call: OpenedCall) -> str | None:
     """The code of the stop that a call falls under now, or None."""
-    rows = connection.execute(
-        "SELECT kind " + ACTIVE.format(project="?", agent="?", tool="?"),
-        (call.project, call.principal, call.tool),
-    ).fetchall()
+    rows = connection.execute(_OF_CALL, (call.project, call.principal, call.tool)).fetchall()
+    if not rows:
+        return None
     falls = kinds_that_stop(call.class_)
     return strongest([kind for (kind,) in rows if kind in falls])
 
