@@ -25,6 +25,7 @@ from processors.model.principal import Principal
 from sidecar.canonical import digest
 from sidecar.gateway.content import ACTION_HEADERS, Body, Headers, read_body, read_headers
 from sidecar.gateway.cost import price
+from sidecar.gateway.native import check_body
 from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.registry import Matched, RegisteredTool, Registry
 from sidecar.gateway.target import (
@@ -149,6 +150,8 @@ def _read(request: ToolRequest, registry: Registry, body_bytes_max: int) -> _Par
     headers = read_headers(request.headers, asked)
     body = read_body(request.body, dict(headers).get("content-type", ""), body_bytes_max)
     _check_readable(matched.tool, body)
+    if matched.tool.config.class_ != "read":  # a read takes no key
+        check_body(matched.tool.config.idempotency, body.value)
     if body.media_type is None:  # a type without a body says nothing
         headers = tuple(pair for pair in headers if pair[0] != "content-type")
     return _Parts(path=path, query=query, headers=headers, body=body, matched=matched)

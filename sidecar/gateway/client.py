@@ -20,6 +20,7 @@ from pathlib import Path
 from sidecar.egress.client import Egress, EgressFailed, Take
 from sidecar.egress.rules import Target, TargetRefused
 from sidecar.gateway.config import Credential, Upstream
+from sidecar.gateway.native import header_of
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.upstream import (
     Audience,
@@ -109,7 +110,8 @@ class HttpUpstreams:
         ours: Headers = ()
         tool = self._registry.tools.get(request.tool)
         if request.idempotency_key is not None and tool is not None:
-            ours = ((tool.config.idempotency.header.lower(), request.idempotency_key),)
+            name = header_of(tool.config.idempotency)
+            ours = ((name, request.idempotency_key),) if name is not None else ()
         kept = tuple(pair for pair in request.headers if pair[0].lower() not in dict(ours))
         return with_credential(self._registry.upstreams[request.upstream], (*kept, *ours))
 

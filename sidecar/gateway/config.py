@@ -28,6 +28,7 @@ _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
@@ -123,7 +124,9 @@ class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Idempotency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``header`` is also the upstream's native field; ``derive`` lets the gateway make the key from
+    """``header`` is what the agent's key comes in, and what the upstream's own goes in; another
+    ``upstream_header``, or a member of its JSON body (``upstream_field``), where it looks there.
+    ``upstream_form``: what its key looks like. ``derive`` lets the gateway make the key from
     trace and step ids when the agent sends none.
 
     ``upstream_retention``: how long an idempotent upstream remembers a key; ``retention`` must not
@@ -133,6 +136,9 @@ class Idempotency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     header: str = "Idempotency-Key"
+    upstream_header: str = ""
+    upstream_field: str = ""
+    upstream_form: Literal["text", "uuid"] = "text"
     retention: str = "24h"
     derive: bool = False
     upstream_idempotent: bool = False
@@ -390,7 +396,11 @@ def _header_problems(where: str, tool: Tool, credential: str | None) -> Iterator
     key = tool.idempotency.header
     if not may_be_ours(key) or merged(key) in (credential, "authorization", "cookie"):
         yield Problem(f"{where}.idempotency.header", f"{key!r} is no header that a key can be in")
-    taken = {merged(key), credential}
+    theirs = tool.idempotency.upstream_header
+    if theirs and (not may_be_ours(theirs) or merged(theirs) in (credential, "authorization")):
+        text = f"{theirs!r} is no header that a key can be in"
+        yield Problem(f"{where}.idempotency.upstream_header", text)
+    taken = {merged(key), credential, merged(theirs)}
     for name in tool.headers:
         plain = name == name.lower() and is_header(name, "")
         if not plain or never_forwarded(name) or merged(name) in taken:
@@ -418,6 +428,9 @@ def _idempotency_problems(path: str, rules: Idempotency) -> Iterator[Problem]:
     for position, pointer in enumerate(rules.volatile):
         if not is_pointer(pointer):
             yield Problem(f"{path}.volatile.{position}", f"{pointer!r} is no JSON pointer: /name")
+    if rules.upstream_field and not _FIELD.match(rules.upstream_field):
+        text = f"{rules.upstream_field!r} is no name of a member"
+        yield Problem(f"{path}.upstream_field", text)
     lengths = {}
     for name in ("retention", "upstream_retention", "duplicate_window"):
         text = getattr(rules, name)

@@ -12,7 +12,6 @@
 5. An expired key of an irreversible call is remembered and refused, never executed again.
 """
 
-import base64
 import hashlib
 import hmac
 
@@ -65,12 +64,6 @@ def key_hash(secret: bytes, *, project: str, principal: str, tool: str, key: str
     """How a key appears in store, receipts and tokens: keyed, so that it cannot be guessed back."""
     parts = "\n".join((project, principal, tool, key))
     return "hmac:" + hmac.new(secret, b"idk/1\n" + parts.encode(), hashlib.sha256).hexdigest()
-
-
-def upstream_key(secret: bytes, hashed: str) -> str:
-    """The key the upstream gets, ``agw_`` and 52 characters."""
-    mac = hmac.new(secret, b"upk/1\n" + hashed.encode(), hashlib.sha256).digest()
-    return "agw_" + base64.b32encode(mac).decode().rstrip("=").lower()
 
 
 def scope_of(call: OpenedCall) -> Scope | None:

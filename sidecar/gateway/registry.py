@@ -215,6 +215,10 @@ def _compile(
         problems.append(
             Problem(f"{where}.arguments.schema", f"{tool.arguments.schema!r} is missing")
         )
+    field, required = tool.idempotency.upstream_field, schema if isinstance(schema, dict) else {}
+    if field and field in required.get("required", ()):
+        text = f"the schema of its arguments requires {field!r}, which the gateway fills in"
+        problems.append(Problem(f"{where}.idempotency.upstream_field", text))
     if tool.reconcile and (why := wrong_recipe(tool.reconcile.get, tool.reconcile.done)):
         problems.append(Problem(f"{where}.reconcile.get", why))
     return RegisteredTool(

@@ -1,7 +1,8 @@
 """Sending one attempt to a tool, and reading what came of it as an event.
 
 **Rules**
-1. What is sent is what was prepared: path, query, headers and body of the action, nothing else.
+1. What is sent is what was prepared: path, query, headers and body of the action, nothing else but
+   the upstream's key where it belongs (``native``).
 2. Only UpstreamFailed with ``sent`` false says that nothing left; every other failure may have had
    an effect.
 3. A read whose caller has gone is given up; what may have an effect runs on to its end.
@@ -14,6 +15,7 @@ from typing import Any
 from sidecar.clock import monotonic_ns
 from sidecar.gateway import events, response
 from sidecar.gateway.action import Prepared
+from sidecar.gateway.native import with_key
 from sidecar.gateway.upstream import (
     Audience,
     Headers,
@@ -44,6 +46,7 @@ def request(
 ) -> UpstreamRequest:
     """The attempt; ``limits`` of the decision may shorten the tool's time."""
     limit_ns = limits.get("timeout_ms", _NO_LIMIT_MS) * 1_000_000
+    member = key_member(prepared, idempotency_key)
     return UpstreamRequest(
         tool=prepared.tool.name,
         class_=prepared.tool.config.class_,
@@ -52,8 +55,8 @@ def request(
         path=prepared.path,
         query_raw=prepared.query_raw,
         headers=prepared.headers,
-        body=prepared.body,
-        arguments=prepared.arguments,
+        body=wire_body(prepared, idempotency_key),
+        arguments={**member, **prepared.arguments} if member else prepared.arguments,
         idempotency_key=idempotency_key,
         episode=episode,
         timeout_ns=min(prepared.tool.timeout_ns, limit_ns),
@@ -63,6 +66,21 @@ def request(
         audience=audience,
         addresses=addresses,
     )
+
+
+def key_member(prepared: Prepared, key: str | None) -> dict[str, str]:
+    """The member that the gateway adds to a body, if it adds one; twins know no such fields."""
+    field = prepared.tool.config.idempotency.upstream_field
+    if not field or key is None or prepared.action.mode == "twin":
+        return {}
+    return {field: key} if prepared.tool.config.class_ != "read" else {}
+
+
+def wire_body(prepared: Prepared, key: str | None) -> bytes:
+    """The bytes that are sent."""
+    for field, value in key_member(prepared, key).items():
+        return with_key(prepared.body, field, value)
+    return prepared.body
 
 
 async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, Any]) -> Sent:

@@ -24,8 +24,9 @@ from sidecar.gateway.action import Prepared
 from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.hold import Costs, NoRoom, accounts, costs, holds
-from sidecar.gateway.idempotency import outcome_unknown, scope_of, upstream_key
+from sidecar.gateway.idempotency import outcome_unknown, scope_of
 from sidecar.gateway.masking import mask, masked_paths
+from sidecar.gateway.native import upstream_key
 from sidecar.gateway.notify.notice import Notice
 from sidecar.gateway.opening import Opening
 from sidecar.gateway.outcome import store_failed
@@ -491,11 +492,10 @@ class Performer:
             stopped = self._ledger.stop_of(self.call)
             if stopped is not None:
                 return events.Stopped(code=stopped)
-        hashed = self.call.key_hash
         request = sending.request(
             self._prepared,
             call_id=self.call.call_id,
-            idempotency_key=upstream_key(self._desk.house.secret, hashed) if hashed else None,
+            idempotency_key=self._upstream_key,
             episode=self._principal.episode,
             limits=self._limits,
             addresses=self._addresses,
@@ -683,7 +683,7 @@ class Performer:
             attempt=self._attempt,
             approval_id=self._approval_id,
             upstream=action.upstream if action else None,
-            request_digest=action.body_digest if action else None,
+            request_digest=self._request_digest(outcome["phase"]),
             response_digest=sha256(answer.body) if answer else None,
             upstream_authority=self._authority(action),
             upstream_address=answer.address if answer else None,
@@ -692,6 +692,24 @@ class Performer:
             enforcement=self._enforcement,
         )
         return receipt.sign(drafted, self._desk.signer)
+
+    @property
+    def _upstream_key(self) -> str | None:
+        hashed = self.call.key_hash
+        if hashed is None:
+            return None
+        form = self._prepared.tool.config.idempotency.upstream_form
+        return upstream_key(self._desk.house.secret, hashed, form)
+
+    def _request_digest(self, phase: str) -> str | None:
+        """Of the bytes that are sent; where nothing is, of those that came."""
+        prepared = self._prepared_or_none
+        if prepared is None:
+            return None
+        adds = bool(prepared.tool.config.idempotency.upstream_field)
+        if not adds or phase not in ("authorised", "executed"):
+            return prepared.action.body_digest
+        return sha256(sending.wire_body(prepared, self._upstream_key))
 
     @property
     def _limits(self) -> dict[str, Any]:

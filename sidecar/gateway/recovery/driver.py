@@ -24,7 +24,8 @@ from sidecar.errors import StoreUnavailable
 from sidecar.gateway import receipt
 from sidecar.gateway.desk import Desk
 from sidecar.gateway.events import Reconciled
-from sidecar.gateway.idempotency import scope_of, upstream_key
+from sidecar.gateway.idempotency import scope_of
+from sidecar.gateway.native import upstream_key
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.reconcile import (
     Question,
@@ -189,7 +190,8 @@ async def resolve(desk: Desk, claim: Claim) -> Reconciled:
     if claim.state in ("claimed", "sent") and desk.runs(claim):
         return unknown
     desk.settling.meet(claim, monotonic_ns())
-    key = upstream_key(desk.house.secret, claim.key_hash) if claim.key_hash else ""
+    form = tool.config.idempotency.upstream_form
+    key = upstream_key(desk.house.secret, claim.key_hash, form) if claim.key_hash else ""
     reply = await _ask(desk, tool, call, key)
     done = judge(tool.done, reply, idempotency_key=key) if reply else None
     if done is None or reply is None:

@@ -24,6 +24,7 @@ from sidecar.clock import monotonic_ns
 from sidecar.egress.client import Egress, EgressFailed, EgressReply, Take
 from sidecar.gateway.client import told, with_credential
 from sidecar.gateway.config import Upstream
+from sidecar.gateway.native import header_of
 from sidecar.gateway.protocol import CALL, COMPLETE, asked_of, method_of
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.rpc import head, message
@@ -160,8 +161,8 @@ class McpUpstreams:
             body = message.reading_request(exchange.number, asked.method, given, meta)
         extra = tuple(pair for pair in request.headers if pair[0] in ("traceparent", "tracestate"))
         if request.idempotency_key is not None:
-            field = self._registry.tools[request.tool].config.idempotency.header.lower()
-            extra = (*extra, (field, request.idempotency_key))
+            field = header_of(self._registry.tools[request.tool].config.idempotency)
+            extra = (*extra, (field, request.idempotency_key)) if field is not None else extra
 
         async def refuse(said: Said) -> None:
             await self._refuse(server, said, headers, ends_ns)
