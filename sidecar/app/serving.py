@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from sidecar import clock
 from sidecar.app.approving import approval_rules, open_notices
+from sidecar.app.configured import config_note
 from sidecar.app.deciding import open_decisions
 from sidecar.app.desk import open_desk, open_house
 from sidecar.app.dev import NotOfDev, check_dev, make_dev_keys
@@ -176,6 +177,7 @@ async def sidecar(
         if decisions is not None:
             await start(stack, decisions)
         await start(stack, gateway)
+        await ledger.note(config_note(config, clock.now_ns()))
         await start(stack, notices)
         await start(stack, checkpoints)
         watch = follow_policy(policy, gateway, config.policy, loaded)

@@ -2,8 +2,9 @@
 
 Rules
 1. ``verify`` reads everything, names the first bad entry and exits 1; a good chain exits 0.
-2. A public key from elsewhere (``--public-key``) replaces the store's: who rewrote the store cannot
-   also have chosen it. Checkpoints kept elsewhere (``--checkpoints``) say what the chain was.
+2. A public key from elsewhere (``--public-key``, ``--keys``) replaces the store's: who rewrote the
+   store cannot also have chosen it. Checkpoints kept elsewhere (``--checkpoints``) say what the
+   chain was.
 3. An export is verified without a store, a configuration or a running sidecar (``--export``).
 """
 
@@ -20,6 +21,7 @@ from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.gateway import keyset
 from sidecar.gateway.audit import RECEIPT_KINDS, Fault, Verified, missing, verify, witnessed
 from sidecar.gateway.checkpoint.document import NotACheckpoint, Witness, read
 from sidecar.gateway.exported import Exported, NotAnExport
@@ -51,6 +53,12 @@ def command() -> None:
     help="A file with a gateway's Ed25519 public key in base64 (32 bytes); may be given again.",
 )
 @click.option(
+    "--keys",
+    "key_set",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file with a gateway's public keys, as sidecar audit keys prints them.",
+)
+@click.option(
     "--checkpoints",
     type=click.Path(dir_okay=False, path_type=Path),
     help="A file of checkpoints that an anchor kept: the chain must bear all of them out.",
@@ -64,6 +72,7 @@ def command() -> None:
 @common()
 def verify_(
     pinned: tuple[Path, ...],
+    key_set: Path | None,
     checkpoints: Path | None,
     exported: Path | None,
     config: str | None,
@@ -72,6 +81,7 @@ def verify_(
 ) -> None:
     """Check every hash, signature and place of the chain against its signed head."""
     keys = {kid: public for each in pinned for kid, public in _pinned(each).items()}
+    keys |= {} if key_set is None else _key_set(key_set)
     if exported is not None:
         found, used = _verify_export(exported, checkpoints, keys)
     else:
@@ -84,6 +94,21 @@ def verify_(
     emit(_shown(found, used), output, lambda: _text(found))
     if found.fault is not None:
         click.get_current_context().exit(int(ExitCode.FAILED))
+
+
+@command.command("keys")
+@common(outputs=("json",), default="json")
+def keys_(config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
+    """Print every public key that signs or signed, as a JSON Web Key Set.
+
+    \b
+    Example:
+      $ sidecar audit keys > keys.json
+      $ sidecar audit verify --export chain.jsonl --keys keys.json
+      good: 128 entries, head sha256:9f2c…
+    """
+    with opening.open_ledger(load_config(config, store)) as ledger:
+        say(to_json(keyset.document(ledger.signing_keys())))
 
 
 @command.command()
@@ -165,6 +190,17 @@ def _read_checkpoints(file: Path | None) -> list[Checkpoint]:
             f"the checkpoints cannot be read: {error}",
             where=str(file),
             do="Give the file that an anchor of audit.anchors has written.",
+        ) from None
+
+
+def _key_set(file: Path) -> Mapping[str, bytes]:
+    try:
+        return keyset.read(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, keyset.NotAKeySet) as error:
+        raise SidecarError(
+            f"the key set cannot be read: {error}",
+            where=str(file),
+            do="Give what sidecar audit keys printed.",
         ) from None
 
 

@@ -24,6 +24,7 @@ from sidecar.identity.projects import project_name
 from sidecar.identity.roles import ROLES
 from sidecar.identity.wanted import Wanted, key_state, key_terms
 from sidecar.plain import plained
+from sidecar.store.signing import AHEAD_SECONDS, LOOK_SECONDS
 
 
 @click.group("key")
@@ -198,6 +199,60 @@ def rotate_data(project: str, config: str | None, store: str | None, output: str
     emit({"project": project, "number": number}, output, lambda: str(number))
     talk(f"project {project}: data key {number} seals from now on")
     _warn_of_stranger(loaded, project)
+
+
+@command.command("rotate-signing")
+@click.option(
+    "--ahead",
+    "ahead_ns",
+    type=Duration(),
+    default=f"{AHEAD_SECONDS:.0f}s",
+    show_default=True,
+    help="How long the new key is known before it signs.",
+)
+@common()
+def rotate_signing(ahead_ns: int, config: str | None, store: str | None, output: str) -> None:
+    """Sign receipts, tokens and the audit chain with a new key; running sidecars follow.
+
+    What the key before has signed stays good, until it is revoked (revoke-signing).
+
+    \b
+    Example:
+      $ sidecar key rotate-signing
+      ed25519-0f3c2a9be1d37a55
+    """
+    if ahead_ns < 2 * LOOK_SECONDS * 1e9:
+        raise click.BadParameter(
+            f"running sidecars look every {LOOK_SECONDS:.0f} s: twice that at the least",
+            param_hint="--ahead",
+        )
+    kid, from_ns = rotating.rotate_signing_key(load_config(config, store), ahead_ns)
+    emit({"kid": kid, "signs_from_ns": str(from_ns)}, output, lambda: kid)
+    talk(f"{kid} signs in {ahead_ns / 1e9:.0f} s, in every sidecar on this store")
+    talk("verifiers elsewhere need the new key set: sidecar audit keys")
+
+
+@command.command("revoke-signing")
+@click.argument("kid")
+@common()
+def revoke_signing(kid: str, config: str | None, store: str | None, output: str) -> None:
+    """Revoke a signing key that another has followed for a while.
+
+    Approval tokens that it signed are refused; what it signed in the audit chain before stays good,
+    and nothing that it signs afterwards is.
+
+    \b
+    Example:
+      $ sidecar key revoke-signing ed25519-77aa0c12be934f10
+      ed25519-77aa0c12be934f10 revoked
+    """
+    if not rotating.revoke_signing_key(load_config(config, store), kid):
+        raise SidecarError(
+            f"there is no signing key {kid} that another has followed for {AHEAD_SECONDS:.0f} s",
+            do="List them with: sidecar audit keys; give it a successor with: "
+            "sidecar key rotate-signing",
+        )
+    emit({"kid": kid, "revoked": True}, output, lambda: f"{kid} revoked")
 
 
 @command.command("digest")

@@ -45,6 +45,7 @@ from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store import step_up
 from sidecar.store.durable import Disposal
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
+from sidecar.store.noted import Note
 from sidecar.store.ports import PeoplesBook, Watching
 from sidecar.store.stop import LiftBallot, Stop, person
 from sidecar.store.traces import TraceQuery
@@ -154,6 +155,7 @@ class Desk:
         if name in CHANGES:
             done = await self._run(lambda: CHANGES[name](self._bench, asked))
             _LOG.info(_DONE[name], key=done.key_id, by=asked.principal.id)
+            await self._book.note(_action(name, done.key_id, asked))
             return render(done)
         if name == "verify_audit":
             return render(await self._verify())
@@ -486,6 +488,12 @@ _NOT_LIFTED = {
 def _not_lifted(code: str) -> Refused:
     status, detail = _NOT_LIFTED[code]
     return Refused(status, code, detail)
+
+
+def _action(name: str, key_id: str, asked: Asked) -> Note:
+    """Who did what the database has noted itself."""
+    body = {"action": name, "by": asked.principal.id, "key_id": key_id}
+    return Note(kind="admin_action", project=asked.project, at_ns=asked.now_ns, body=body)
 
 
 def _not_counted(code: str, lacks: StepUp | None) -> Refused:

@@ -4,7 +4,8 @@
 1. Places run from 1 without a gap; each hash covers the one before; each receipt inside is signed.
 2. The end is where the signed head says: a missing last entry is found there, and so is an entry
    after it.
-3. The verifier needs the entries, the head and public keys, nothing else; keys may come from
+3. What a key signed after the entry of its revocation is not signed.
+4. The verifier needs the entries, the head and public keys, nothing else; keys may come from
    outside the store, so that who rewrites the store cannot also choose the key.
 """
 
@@ -19,6 +20,7 @@ from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, entry_hash
 from sidecar.store.receipts import from_document
 
 RECEIPT_KINDS = frozenset({"authorised", "executed", "refused", "replayed"})
+REVOKED_KIND = "signing_key_revoked"
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -41,14 +43,17 @@ def verify(
 ) -> Verified:
     """Walk the whole chain against its signed head; ``keys`` is id -> public key."""
     seq, prev, at_head = 0, GENESIS, GENESIS
+    able = dict(keys)
     for entry in entries:
-        fault = _entry_fault(entry, seq + 1, prev, keys)
+        fault = _entry_fault(entry, seq + 1, prev, able)
         if fault is not None:
             return Verified(entries=seq, hash=prev, fault=Fault(index=seq + 1, what=fault))
         seq, prev = entry.seq, entry.hash
+        if entry.kind == REVOKED_KIND:
+            able.pop(_revoked(entry), None)
         if head is not None and seq == head.seq:
             at_head = prev
-    return Verified(entries=seq, hash=prev, fault=_head_fault(seq, at_head, head, keys))
+    return Verified(entries=seq, hash=prev, fault=_head_fault(seq, at_head, head, able))
 
 
 def missing(verified: Verified, head: AuditHead | None, *, calls: bool) -> Verified:
@@ -95,6 +100,10 @@ def _entry_fault(entry: AuditEntry, seq: int, prev: str, keys: Mapping[str, byte
     if entry.kind in RECEIPT_KINDS and not _receipt_holds(entry, keys):
         return "the receipt in the entry is not signed by a known key"
     return None
+
+
+def _revoked(entry: AuditEntry) -> str:
+    return str(json.loads(entry.body).get("key_id"))
 
 
 def _receipt_holds(entry: AuditEntry, keys: Mapping[str, bytes]) -> bool:

@@ -19,7 +19,7 @@ from processors.model.principal import Principal
 from sidecar import clock
 from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gateway import approval as approvals
-from sidecar.gateway import audit, response, signing
+from sidecar.gateway import audit, response
 from sidecar.gateway.action import ToolRequest, prepare
 from sidecar.gateway.asked.driver import Asked, Known
 from sidecar.gateway.call import Call
@@ -47,6 +47,7 @@ from sidecar.gateway.reconcile import Ruling
 from sidecar.gateway.recovery.driver import keep_recovering, rule, take_orphans
 from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply, trace_context
+from sidecar.gateway.rotation.driver import SigningKeys
 from sidecar.gateway.steady import Steady
 from sidecar.gateway.upstream import Audience
 from sidecar.store.durable import Disposal
@@ -85,6 +86,7 @@ class Gateway:
         self._asked: Asked | None = None
         self._running: set[asyncio.Task[ToolReply]] = set()
         self._recovering: asyncio.Task[None] | None = None
+        self._signing: asyncio.Task[None] | None = None
         self._durable: DurableCalls | None = None
         self._retrying: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
@@ -105,12 +107,11 @@ class Gateway:
 
         Raises SidecarError when the chain's end is not as signed; StoreUnavailable; SealBroken.
         """
-        ledger, now_ns = self._ports.ledger, self._now_ns()
-        made = signing.make(clock.random_bytes(signing.PRIVATE_BYTES), now_ns)
-        signer = signing.SigningKey(await ledger.find_or_add_signing_key(made))
-        keys = ledger.public_keys()
-        _check_end(ledger, keys)  # before anything can be added to it, and signed with it
-        ledger.use_signer(signer)
+        ledger = self._ports.ledger
+        keys = SigningKeys(ledger, self._now_ns)
+        await keys.open()
+        _check_end(ledger)  # before anything can be added to it, and signed with it
+        keys.begin()
         secret = await ledger.find_or_add_secret("idempotency", clock.random_bytes(32))
         owner = self._new_id()
         ledger.hold_owner(owner)
@@ -123,9 +124,9 @@ class Gateway:
                 accept_ephemeral=self._settings.accept_ephemeral_ledger,
                 gateway_id=self._settings.gateway_id,
                 secret=secret,
-                keys=keys,
+                keys=keys.public,
             ),
-            signer=signer,
+            signer=keys.signer,
             owner=owner,
             now_ns=self._now_ns,
             new_id=self._new_id,
@@ -135,6 +136,7 @@ class Gateway:
         await self.activate_policy(self._settings.policy_sequence)
         await take_orphans(self._desk)
         self._recovering = asyncio.ensure_future(keep_recovering(self._desk))
+        self._signing = asyncio.ensure_future(keys.run())
         self._durable = DurableCalls(self._desk, self._made)
         self._retrying = asyncio.ensure_future(self._durable.run())
 
@@ -173,6 +175,10 @@ class Gateway:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
             self._recovering = None
+        if self._signing is not None:
+            self._signing.cancel()
+            await asyncio.gather(self._signing, return_exceptions=True)
+            self._signing = None
         if self._durable is not None and self._retrying is not None:
             self._durable.wake()  # on the way out it ends by itself: an attempt is finished
             await asyncio.gather(self._retrying, return_exceptions=True)
@@ -379,8 +385,8 @@ class Gateway:
         return self._desk
 
 
-def _check_end(ledger: GatewayLedger, keys: dict[str, bytes]) -> None:
-    fault = audit.verify_end(*ledger.audit_end(), keys)
+def _check_end(ledger: GatewayLedger) -> None:
+    fault = audit.verify_end(*ledger.audit_end(), ledger.public_keys())
     if fault is not None:
         raise SidecarError(
             f"the audit chain is not as it was written, at entry {fault.index}: {fault.what}",

@@ -33,6 +33,32 @@ class SigningKey:
         return self._private.sign(data)
 
 
+class CurrentKey:
+    """The key that signs at the moment, in one thread; another can take its place (``use``)."""
+
+    def __init__(self) -> None:
+        self._key: SigningKey | None = None
+
+    def use(self, key: SigningKey) -> None:
+        """Sign with this key from now on."""
+        self._key = key
+
+    @property
+    def key(self) -> SigningKey:
+        """The key itself, for who shares it with other threads."""
+        assert self._key is not None, "a key is there before anything is signed"
+        return self._key
+
+    @property
+    def kid(self) -> str:
+        """The key's id."""
+        return self.key.kid
+
+    def sign(self, data: bytes) -> bytes:
+        """64 bytes over ``data``."""
+        return self.key.sign(data)
+
+
 def make(private: bytes, now_ns: int) -> StoredSigningKey:
     """The key of 32 random bytes."""
     assert len(private) == PRIVATE_BYTES

@@ -30,6 +30,7 @@ from sidecar.store.ports import (
     Verdicts,
 )
 from sidecar.store.redaction import StoredRedactionKeys
+from sidecar.store.sealing import SealedKey
 from sidecar.store.stop import Stop
 from sidecar.store.traces import Bounds
 from sidecar.store.upkeep import BackupManifest, SchemaState
@@ -64,6 +65,14 @@ class KeyBook(DataKeys, StoredRedactionKeys, Closing, Protocol):
 
     def revoke_key(self, key_id: str, now_ns: int) -> bool:
         """Revoke a key; False when there is none."""
+        ...
+
+    def add_signing_key(self, key: SealedKey, signs_from_ns: int) -> bool:
+        """Make a signing key known that signs from then on; False where there is none to follow."""
+        ...
+
+    def revoke_signing_key(self, kid: str, now_ns: int, settled_ns: int) -> bool:
+        """Revoke a signing key that another has followed at ``settled_ns``; False if none has."""
         ...
 
     def drop_retired_redaction_keys(self, now_ns: int) -> int:

@@ -37,7 +37,9 @@ from sidecar.store.ledger import (
     Signer,
     StoredSigningKey,
 )
+from sidecar.store.noted import Note
 from sidecar.store.outbox import Advance, Progress, Waiting
+from sidecar.store.signing import KnownKey
 from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 from sidecar.store.traces import (
     Due,
@@ -403,7 +405,15 @@ class StopBook(Protocol):
         ...
 
 
-class PeoplesBook(ApprovalBook, StopBook, Protocol):
+class Notes(Protocol):
+    """What is done to the gateway itself, for the audit chain."""
+
+    async def note(self, note: Note) -> bool:
+        """Append the entry, durably; False where its state stands already."""
+        ...
+
+
+class PeoplesBook(ApprovalBook, StopBook, Notes, Protocol):
     """What people decide: approvals, and what is stopped."""
 
 
@@ -456,7 +466,7 @@ class SigningKeys(Protocol):
         ...
 
     async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
-        """The newest signing key, ``made`` if there was none."""
+        """The key that signs when ``made`` was made, ``made`` if there is none."""
         ...
 
     async def find_or_add_secret(self, name: str, made: bytes) -> bytes:
@@ -491,6 +501,10 @@ class AuditTrail(Protocol):
 
     def public_keys(self) -> dict[str, bytes]:
         """Every signing key's public half, by key id."""
+        ...
+
+    def signing_keys(self) -> list[KnownKey]:
+        """Every signing key, the newest first."""
         ...
 
     def checkpoints_after(self, seq: int, limit: int) -> list[Checkpoint]:
@@ -561,6 +575,7 @@ class GatewayLedger(
     Calls,
     Facts,
     DurableBook,
+    Notes,
     Protocol,
 ):
     """All of the ledger, as the gateway needs it."""

@@ -38,6 +38,7 @@ from sidecar.store.sealing import (
     open_durable,
     open_fact,
 )
+from sidecar.store.signing import KnownKey
 from sidecar.store.stop import Stop
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class Statements(Struct, frozen=True, kw_only=True):
     audit_end: Statement[tuple[int, str, AuditHead | None]]
     audit_head: Statement[AuditHead | None]
     public_keys: Statement[dict[str, bytes]]
+    signing_keys: Statement[list[KnownKey]]
     checkpoints: Statement[list[Checkpoint]]
 
 
@@ -203,6 +205,10 @@ class LedgerReader:
     def public_keys(self) -> dict[str, bytes]:
         """Every signing key's public half, by key id."""
         return self._told(self.statements.public_keys)
+
+    def signing_keys(self) -> list[KnownKey]:
+        """Every signing key, the newest first."""
+        return self._told(self.statements.signing_keys)
 
     def checkpoints_after(self, seq: int, limit: int) -> list[Checkpoint]:
         """Signed checkpoints of places that follow ``seq``, in order."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import multiprocessing
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
@@ -43,6 +44,7 @@ from sidecar.store.ledger import (
     Occupied,
     Seen,
 )
+from sidecar.store.noted import Note
 from sidecar.store.standing import KeyMoved
 
 shared = pytest.mark.parametrize("store", SHARED, indirect=True)
@@ -529,6 +531,56 @@ def test_the_signing_key_and_secrets_are_made_once(store):
         assert opened.ephemeral == store.ephemeral
 
     run(store, scenario)
+
+
+def test_a_note_is_an_entry_once_a_state(store):
+    async def scenario(opened):
+        def note(value, kind="config_changed"):
+            return Note(kind=kind, project="", at_ns=NOW, body={"v": value}, state=("c", value))
+
+        told = [await opened.note(structs.replace(note(b"1"), body={"v": "1"}))]
+        for value in (b"1", b"2", b"1"):
+            told.append(await opened.note(structs.replace(note(value), body={"v": value.decode()})))
+        assert told == [True, False, True, True]
+        found = [json.loads(each.body) for each in opened.entries_after(0, 99)
+                 if each.kind == "config_changed"]  # fmt: skip
+        assert found == [{"v": "1"}, {"v": "2"}, {"v": "1"}]
+        assert chain_fault(opened) is None
+
+    run(store, scenario)
+
+
+def test_what_is_done_to_keys_is_noted_before_all_else_though_a_job_beside_is_undone(tmp_path):
+    """A job that had noted it and was undone took the note with it."""
+
+    def note(kind):
+        return Note(kind=kind, project="p", at_ns=NOW, body={})
+
+    async def scenario(opened):
+        with store.keys() as keys:
+            keys.add_key(
+                StoredKey(
+                    key_id="late", kind="agent", project="p", name="",
+                    secret_sha256="x", created_at_ns=NOW,
+                )
+            )  # fmt: skip
+        held = threading.Event()
+
+        def spoilt(connection):
+            opened._jobs.note(connection, note("undone"))
+            raise StoreUnavailable("undone")
+
+        jobs = [lambda _: held.wait(20), spoilt, lambda c: opened._jobs.note(c, note("t"))]
+        asked = [asyncio.ensure_future(opened._writer.run(job)) for job in jobs]
+        await asyncio.sleep(0)  # all are queued: the last two share a commit
+        held.set()
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(results[1], StoreUnavailable) and results[2] is True
+        kinds = [each.kind for each in opened.entries_after(0, 99)]
+        assert kinds[-2:] == ["key_created", "t"]
+
+    with ledgers("file", tmp_path) as store:
+        run(store, scenario)
 
 
 @shared

@@ -40,7 +40,9 @@ async def write(
 ) -> None:
     """Append a receipt to the chain; keep where it stands, and its call in short."""
     body = f'{{"receipt":{text(receipt)}}}'
-    entry = turn.entry(at_ns=now_ns, project=call.project, kind=receipt.phase, body=body)
+    entry = turn.entry(
+        at_ns=now_ns, project=call.project, kind=receipt.phase, body=body, kid=receipt.kid
+    )
     await turn.connection.execute(
         _WRITE,
         *chain.values(entry),

@@ -5,10 +5,11 @@
    nobody else can. All writes that depend on each other are therefore one after another.
 2. An entry is appended in the transaction of what it records: neither exists without the other.
 3. The head is signed once a transaction, as its last statement; nothing is appended without a
-   signer.
+   signer, and nothing that a revoked key signed.
 4. The next entry follows the head, not the last row: a row taken away leaves a gap that shows.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -32,7 +33,8 @@ _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
 INSERT = f"INSERT INTO audit ({_ENTRY}) VALUES ($1, $2, $3, $4, $5, $6, $7)"  # noqa: S608
 LOCK = (
-    "SELECT seq, hash, EXISTS (SELECT FROM key_change) AS keys"
+    "SELECT seq, hash, EXISTS (SELECT FROM key_change) AS keys,"
+    " ARRAY(SELECT kid FROM signing_key WHERE revoked_at_ns IS NOT NULL) AS revoked"
     " FROM audit_head WHERE id = 1 FOR UPDATE"
 )
 
@@ -40,20 +42,40 @@ LOCK = (
 class Turn:
     """One transaction's turn to write: its connection, and the end of the chain so far."""
 
-    def __init__(self, connection: Connection, seq: int, hash_: str, signer: Signer | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        seq: int,
+        hash_: str,
+        signer: Signer | None,
+        revoked: Collection[str] = (),
+    ) -> None:
         self.connection = connection
+        self._revoked = revoked
         self.place = (seq, hash_)
         self._opened = self.place
         self._signer = signer
         self._at_ns = 0
 
-    def entry(self, *, at_ns: int, project: str, kind: str, body: str) -> AuditEntry:
-        """The next entry, which the caller inserts (``INSERT``) with the next statement.
-
-        ``body`` is the RFC 8785 text of an object.
-        """
+    @property
+    def signer(self) -> Signer:
+        """The key that signs this turn. Raises StoreUnavailable."""
         if self._signer is None:
             raise StoreUnavailable("the ledger has no signing key yet")
+        if self._signer.kid in self._revoked:
+            raise StoreUnavailable("the ledger's signing key is revoked")
+        return self._signer
+
+    def entry(
+        self, *, at_ns: int, project: str, kind: str, body: str, kid: str | None = None
+    ) -> AuditEntry:
+        """The next entry, which the caller inserts (``INSERT``) with the next statement.
+
+        ``body`` is the RFC 8785 text of an object, ``kid`` the key that signed what is in it.
+        """
+        assert self.signer  # or nothing can be appended
+        if kid in self._revoked:
+            raise StoreUnavailable("the key that signed this is revoked")
         seq, prev = self.place[0] + 1, self.place[1]
         hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
         self.place, self._at_ns = (seq, hash_), at_ns
@@ -68,13 +90,9 @@ class Turn:
 
     async def checkpoint(self, now_ns: int) -> Checkpoint | None:
         """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
-        if self._signer is None:
-            raise StoreUnavailable("the ledger has no signing key yet")
-        seq, hash_ = self.place
-        signature = self._signer.sign(checkpoint_document(seq, hash_, now_ns))
-        made = Checkpoint(
-            seq=seq, hash=hash_, at_ns=now_ns, kid=self._signer.kid, signature=signature
-        )
+        signer, (seq, hash_) = self.signer, self.place
+        signature = signer.sign(checkpoint_document(seq, hash_, now_ns))
+        made = Checkpoint(seq=seq, hash=hash_, at_ns=now_ns, kid=signer.kid, signature=signature)
         done = await self.connection.execute(
             "INSERT INTO audit_checkpoint (seq, hash, at_ns, kid, signature)"
             " SELECT $1::bigint, $2, $3::bigint, $4, $5::bytea WHERE $1::bigint > 0"
@@ -118,8 +136,8 @@ async def take_turn(connection: Connection, signer: Signer | None, now_ns: int) 
     """Wait for the turn; the transaction's end gives it on."""
     row = await connection.fetchrow(LOCK)
     assert row is not None, "the head's row is made with its table"
-    turn = Turn(connection, row["seq"], row["hash"], signer)
-    if row["keys"] and signer is not None:
+    turn = Turn(connection, row["seq"], row["hash"], signer, row["revoked"])
+    if row["keys"] and signer is not None and signer.kid not in row["revoked"]:
         await turn.note_keys(now_ns)
     return turn
 

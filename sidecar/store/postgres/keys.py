@@ -19,6 +19,7 @@ from sidecar.store.postgres import chain
 from sidecar.store.postgres.connection import Connection, Database
 from sidecar.store.postgres.text import storable
 from sidecar.store.redaction import SealedRedactionKey
+from sidecar.store.sealing import SealedKey
 
 _COLUMNS = (
     "key_id, kind, project, name, secret_sha256, created_at_ns, revoked_at_ns, role, organisation,"
@@ -171,6 +172,33 @@ class PostgresKeys:
             lambda c: c.execute("DELETE FROM redaction_key WHERE retires_at_ns <= $1", now_ns)
         )
         return int(done.rpartition(" ")[2])
+
+    def add_signing_key(self, key: SealedKey, signs_from_ns: int) -> bool:
+        """Make a signing key known that signs from then on; False where there is none to follow."""
+        return self._write(
+            "INSERT INTO signing_key (kid, public, sealed, created_at_ns, signs_from_ns)"
+            " SELECT $1, $2::bytea, $3::bytea, $4::bigint, $5::bigint"
+            " WHERE EXISTS (SELECT FROM signing_key)",
+            *(key.kid, key.public, key.sealed, key.created_at_ns, signs_from_ns),
+        )
+
+    def revoke_signing_key(self, kid: str, now_ns: int, settled_ns: int) -> bool:
+        """Revoke a signing key that another, not revoked, has followed at ``settled_ns``.
+
+        False where there is none such, or it was revoked before.
+        """
+
+        async def revoke(connection: Connection) -> str:
+            await connection.execute(chain.LOCK)
+            return await connection.execute(
+                "UPDATE signing_key SET revoked_at_ns = $1 WHERE kid = $2 AND revoked_at_ns IS NULL"
+                " AND EXISTS (SELECT FROM signing_key later WHERE later.revoked_at_ns IS NULL"
+                " AND later.signs_from_ns > signing_key.signs_from_ns"
+                " AND later.signs_from_ns <= $3)",
+                *(now_ns, kid, settled_ns),
+            )
+
+        return storable(kid) and _changed(self._database.transact_sync(revoke))
 
     def close(self) -> None:
         """Let go. The database is its opener's."""

@@ -36,6 +36,7 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
+from sidecar.store.noted import Note
 from sidecar.store.owners.files import Owners
 from sidecar.store.postgres import (
     approvals,
@@ -144,7 +145,7 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         self._writer.signer = signer
 
     async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
-        """The newest signing key, ``made`` if there was none. Raises SealBroken."""
+        """The key that signs when ``made`` was made, else ``made``. Raises SealBroken."""
         sealer = await asyncio.to_thread(self._sealers, GATEWAY_SEAL)
         sealed = seal_key(made, sealer)
         found = await self._writer.run(lambda turn: vault.find_or_add_key(turn, sealed))
@@ -168,6 +169,10 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         return await self._writer.run(
             lambda turn: transactions.activate_policy(turn, revision, now_ns, sequence)
         )
+
+    async def note(self, note: Note) -> bool:
+        """Append an entry about the gateway itself; False where its state stands already."""
+        return await self._writer.run(lambda turn: transactions.note(turn, note))
 
     def hold_owner(self, name: str) -> None:
         """Claims made under this name are alive until ``close`` or this process's death.

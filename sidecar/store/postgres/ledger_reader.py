@@ -36,6 +36,7 @@ _STATEMENTS = Statements(
     audit_end=chain.read_end,
     audit_head=chain.read_head,
     public_keys=vault.public_keys,
+    signing_keys=vault.signing_keys,
     checkpoints=chain.read_checkpoints,
 )
 

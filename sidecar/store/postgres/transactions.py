@@ -37,6 +37,7 @@ from sidecar.store.ledger import (
     Seen,
     resolved_body,
 )
+from sidecar.store.noted import Note
 from sidecar.store.postgres import approvals, budgets, calls, chain, claims, durables, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
@@ -69,6 +70,14 @@ async def activate_policy(turn: Turn, revision: str, now_ns: int, sequence: int 
     if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
         body = {"revision": revision, **numbered}
         await _append(turn, "policy_activated", "", now_ns, body)
+    return True
+
+
+async def note(turn: Turn, note: Note) -> bool:
+    """Append the entry; False, and nothing is changed, where its state stands already."""
+    if note.state is not None and not await vault.set_state(turn, *note.state):
+        return False
+    await _append(turn, note.kind, note.project, note.at_ns, note.body)
     return True
 
 

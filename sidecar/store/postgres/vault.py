@@ -2,19 +2,22 @@
 
 **Rules**
 1. Private keys and secrets are stored sealed; public keys in the clear, so that anybody can verify.
-2. Whichever process asks first makes the key; all use the newest.
+2. Whichever process asks first makes the key; which signs is ``store.signing``'s rule.
 """
 
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.postgres.connection import Connection
 from sidecar.store.sealing import SealedKey
+from sidecar.store.signing import KnownKey
 
 
 async def find_or_add_key(turn: Turn, made: SealedKey) -> SealedKey:
-    """The newest key, ``made`` if there was none."""
+    """The key that signs when ``made`` was made, ``made`` if there is none."""
     row = await turn.connection.fetchrow(
         "SELECT kid, public, sealed, created_at_ns FROM signing_key"
-        " ORDER BY created_at_ns DESC, kid LIMIT 1"
+        " WHERE revoked_at_ns IS NULL AND signs_from_ns <= $1"
+        " ORDER BY signs_from_ns DESC, created_at_ns DESC LIMIT 1",
+        made.created_at_ns,
     )
     if row is not None:
         return SealedKey(**dict(row))
@@ -28,6 +31,15 @@ async def find_or_add_key(turn: Turn, made: SealedKey) -> SealedKey:
 async def public_keys(connection: Connection) -> dict[str, bytes]:
     """Every key's public half by key id."""
     return {row[0]: row[1] for row in await connection.fetch("SELECT kid, public FROM signing_key")}
+
+
+async def signing_keys(connection: Connection) -> list[KnownKey]:
+    """Every key, the newest first."""
+    rows = await connection.fetch(
+        "SELECT kid, public, created_at_ns, signs_from_ns, revoked_at_ns FROM signing_key"
+        " ORDER BY signs_from_ns DESC, created_at_ns DESC"
+    )
+    return [KnownKey(**dict(row)) for row in rows]
 
 
 async def get_state(connection: Connection, name: str) -> bytes | None:

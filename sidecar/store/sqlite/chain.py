@@ -3,7 +3,8 @@
 **Rules**
 1. An entry is appended in the transaction of what it records: neither exists without the other.
 2. The previous hash is read in that transaction, so two processes on one file make one chain.
-3. The head is signed once a commit, as its last statement; nothing is appended without a signer.
+3. The head is signed once a commit, as its last statement; nothing is appended without a signer,
+   and nothing that a revoked key signed.
 """
 
 import sqlite3
@@ -23,6 +24,7 @@ from sidecar.store.ledger import (
     head_document,
 )
 from sidecar.store.reading import APPROVAL_KINDS, LOOKED_BACK
+from sidecar.store.sqlite import vault
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
@@ -36,30 +38,35 @@ class Chain:
         self._signer: Signer | None = None
         self._last: AuditEntry | None = None
         self._noted = False
+        self._revoked: frozenset[str] = frozenset()
 
     def use_signer(self, signer: Signer) -> None:
         """Sign heads with this key from now on."""
         self._signer = signer
 
     def append(
-        self, connection: sqlite3.Connection, *, at_ns: int, project: str, kind: str, body: str
+        self,
+        connection: sqlite3.Connection,
+        *,
+        at_ns: int,
+        project: str,
+        kind: str,
+        body: str,
+        kid: str | None = None,
     ) -> int:
-        """The new entry's place. ``body`` is the RFC 8785 text of an object."""
-        if self._signer is None:
-            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
-        self._note_keys(connection, at_ns)
+        """The new entry's place. ``body`` is the RFC 8785 text of an object, ``kid`` the key that
+        signed what is in it."""
+        self._begin(connection, at_ns)
+        if kid in self._revoked:
+            raise StoreUnavailable("the key that signed this is revoked", where=self._path)
         return self._add(connection, at_ns=at_ns, project=project, kind=kind, body=body)
 
     def checkpoint(self, connection: sqlite3.Connection, now_ns: int) -> Checkpoint | None:
         """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
-        if self._signer is None:
-            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
-        self._note_keys(connection, now_ns)
+        signer = self._begin(connection, now_ns)
         seq, hash_ = last(connection)
-        signature = self._signer.sign(checkpoint_document(seq, hash_, now_ns))
-        made = Checkpoint(
-            seq=seq, hash=hash_, at_ns=now_ns, kid=self._signer.kid, signature=signature
-        )
+        signature = signer.sign(checkpoint_document(seq, hash_, now_ns))
+        made = Checkpoint(seq=seq, hash=hash_, at_ns=now_ns, kid=signer.kid, signature=signature)
         cursor = connection.execute(
             "INSERT INTO audit_checkpoint (seq, hash, at_ns, kid, signature)"
             " SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?1 > 0 ON CONFLICT DO NOTHING",
@@ -67,11 +74,26 @@ class Chain:
         )
         return made if cursor.rowcount > 0 else None
 
+    def look_again(self) -> None:
+        """What was read of keys in this transaction, or noted of them, is not so any more."""
+        self._noted = False
+
+    def _begin(self, connection: sqlite3.Connection, at_ns: int) -> Signer:
+        """The key that signs this commit. What was done to keys goes into the chain before anything
+        else, and which are revoked is read, both once a commit."""
+        signer = self._signer
+        if signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
+        if not self._noted:
+            self._noted = True
+            self._revoked = vault.revoked(connection)
+            if signer.kid not in self._revoked:
+                self._note_keys(connection, at_ns)
+        if signer.kid in self._revoked:
+            raise StoreUnavailable("the ledger's signing key is revoked", where=self._path)
+        return signer
+
     def _note_keys(self, connection: sqlite3.Connection, at_ns: int) -> None:
-        """Put what was done to keys into the chain, once a commit, before anything else."""
-        if self._noted:
-            return
-        self._noted = True
         rows = connection.execute(
             "SELECT change_id, what, project, key_id, kind FROM key_change ORDER BY change_id"
         ).fetchall()
@@ -98,16 +120,16 @@ class Chain:
 
     def sign_head(self, connection: sqlite3.Connection) -> None:
         """Sign the end of the chain if it moved in this transaction."""
-        self._noted = False
-        if self._last is None or self._signer is None:
+        signer = self._signer
+        if self._last is None or signer is None:
             return
         at_ns, self._last = self._last.at_ns, None
         seq, hash_ = last(connection)  # a job undone by its savepoint left nothing behind
-        signature = self._signer.sign(head_document(seq, hash_, at_ns))
+        signature = signer.sign(head_document(seq, hash_, at_ns))
         connection.execute(
             "INSERT OR REPLACE INTO audit_head (id, seq, hash, signed_at_ns, kid, signature)"
             " VALUES (1, ?, ?, ?, ?, ?)",
-            (seq, hash_, at_ns, self._signer.kid, signature),
+            (seq, hash_, at_ns, signer.kid, signature),
         )
 
 

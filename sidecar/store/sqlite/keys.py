@@ -20,6 +20,7 @@ import msgspec
 
 from processors.model.principal import StoredKey
 from sidecar.store.redaction import SealedRedactionKey
+from sidecar.store.sealing import SealedKey
 from sidecar.store.sqlite.connection import migrate, open_database, translating
 from sidecar.store.sqlite.presence import Presence
 from sidecar.store.sqlite.scripts import LEDGER, scripts
@@ -185,6 +186,26 @@ class SqliteKeys:
             return connection.execute(
                 "DELETE FROM redaction_key WHERE retires_at_ns <= ?", (now_ns,)
             ).rowcount
+
+    def add_signing_key(self, key: SealedKey, signs_from_ns: int) -> bool:
+        """Make a signing key known that signs from then on; False where there is none to follow."""
+        return self._write(
+            "INSERT INTO signing_key (kid, public, sealed, created_at_ns, signs_from_ns)"
+            " SELECT ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM signing_key)",
+            (key.kid, key.public, key.sealed, key.created_at_ns, signs_from_ns),
+        )
+
+    def revoke_signing_key(self, kid: str, now_ns: int, settled_ns: int) -> bool:
+        """Revoke a signing key that another, not revoked, has followed at ``settled_ns``.
+
+        False where there is none such, or it was revoked before.
+        """
+        return self._write(
+            "UPDATE signing_key SET revoked_at_ns = ?1 WHERE kid = ?2 AND revoked_at_ns IS NULL"
+            " AND EXISTS (SELECT 1 FROM signing_key later WHERE later.revoked_at_ns IS NULL"
+            " AND later.signs_from_ns > signing_key.signs_from_ns AND later.signs_from_ns <= ?3)",
+            (now_ns, kid, settled_ns),
+        )
 
     def close(self) -> None:
         """Close the connection."""

@@ -33,6 +33,7 @@ from sidecar.store.ledger import (
     StoredSigningKey,
 )
 from sidecar.store.news.process import News, Watch
+from sidecar.store.noted import Note
 from sidecar.store.owners.files import Owners
 from sidecar.store.reading import GatewayReads, GatewayStatements, anchor_state, told_state
 from sidecar.store.sealing import (
@@ -90,7 +91,9 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
             connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms)}")
         self._chain = Chain(str(path))
         self._jobs = Transactions(self._chain)
-        self._writer = Writer(connection, str(path), self._chain.sign_head)
+        self._writer = Writer(
+            connection, str(path), self._chain.sign_head, anew=self._chain.look_again
+        )
         self._memory = path == ":memory:"
         self.where = str(path)
         self._owners = Owners(None if self._memory else Path(path))
@@ -119,7 +122,7 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         self._chain.use_signer(signer)
 
     async def find_or_add_signing_key(self, made: StoredSigningKey) -> StoredSigningKey:
-        """The newest signing key, ``made`` if there was none. Raises SealBroken."""
+        """The key that signs when ``made`` was made, else ``made``. Raises SealBroken."""
         sealer = self._sealers(GATEWAY_SEAL)
         sealed = seal_key(made, sealer)
         found = await self._writer.run(lambda c: vault.find_or_add_key(c, sealed))
@@ -143,6 +146,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         return await self._writer.run(
             lambda c: self._jobs.activate_policy(c, revision, now_ns, sequence)
         )
+
+    async def note(self, note: Note) -> bool:
+        """Append an entry about the gateway itself; False where its state stands already."""
+        return await self._writer.run(lambda c: self._jobs.note(c, note))
 
     def hold_owner(self, owner: str) -> None:
         """Claims made under this name are alive until ``close`` or this process's death."""

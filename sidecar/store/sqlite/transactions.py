@@ -37,6 +37,7 @@ from sidecar.store.ledger import (
     Seen,
     resolved_body,
 )
+from sidecar.store.noted import Note
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
@@ -77,6 +78,13 @@ class Transactions:
         if vault.set_state(connection, POLICY_REVISION, revision.encode()):
             body = {"revision": revision, **numbered}
             self._append(connection, "policy_activated", "", now_ns, body)
+        return True
+
+    def note(self, connection: sqlite3.Connection, note: Note) -> bool:
+        """Append the entry; False, and nothing is changed, where its state stands already."""
+        if note.state is not None and not vault.set_state(connection, *note.state):
+            return False
+        self._append(connection, note.kind, note.project, note.at_ns, note.body)
         return True
 
     def commit_intent(
@@ -339,6 +347,7 @@ class Transactions:
             project=call.project,
             kind=receipt.phase,
             body=f'{{"receipt":{receipts.text(receipt)}}}',
+            kid=receipt.kid,
         )
         calls.write(connection, call, receipt, arguments, seq)
 

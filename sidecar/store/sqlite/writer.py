@@ -47,7 +47,8 @@ class Writer:
     ``run`` is for coroutines; ``run_sync`` for start-up and command-line code. A job gets the
     connection inside an open transaction and must not commit. ``before_commit`` runs once a
     commit, last in its transaction; if it raises, the whole group fails. ``linger`` is asked when
-    the first job of a commit has come.
+    the first job of a commit has come. ``anew`` is called where what jobs have done or read in the
+    open transaction is not so any more: at its beginning, and when a job is undone.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Writer:
         path: str,
         before_commit: Callable[[sqlite3.Connection], None] | None = None,
         linger: Linger | None = None,
+        anew: Callable[[], None] = lambda: None,
     ) -> None:
         self._connection = connection
         self._path = path
         self._before_commit = before_commit
         self._linger = linger
+        self._anew = anew
         self._presence = Presence(path)
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -85,6 +88,7 @@ class Writer:
         with self._lock, translating(self._path):
             self._presence.check()
             self._connection.execute("BEGIN IMMEDIATE")
+            self._anew()
             try:
                 result = job(self._connection)
                 self._finish(self._connection)
@@ -141,6 +145,7 @@ class Writer:
             with translating(self._path):
                 self._presence.check()
                 connection.execute("BEGIN IMMEDIATE")
+                self._anew()
                 for pending in group:
                     self._run_one(connection, pending)
                 self._finish(connection)
@@ -169,6 +174,7 @@ class Writer:
             if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO job")
+            self._anew()
         connection.execute("RELEASE job")
 
     def _resolve(self, group: list[_Pending]) -> None:

@@ -361,3 +361,33 @@ def test_who_asks_at_a_port_that_is_not_the_configured_one_is_told(listen, told,
     with pytest.raises(SidecarError, match="does not answer") as raised:
         asking.control(load_config(str(file), None), "/v1/approvals")
     assert (f"control.listen is {listen}" in raised.value.text()) is told
+
+
+@pytest.mark.row("I")
+@pytest.mark.requirement("AUD-01")
+def test_an_export_is_verified_by_a_key_set_from_before_and_after_a_rotation(store, tmp_path):
+    code, first = sidecar(store, "audit", "keys")
+    assert code == 0
+    code, made = sidecar(store, "key", "rotate-signing", "--output", "json")
+    assert code == 0
+    code, both = sidecar(store, "audit", "keys")
+    kids = [[each["kid"] for each in json.loads(said)["keys"]] for said in (first, both)]
+    assert kids[1] == [json.loads(made)["kid"], *kids[0]]
+    (tmp_path / "chain.jsonl").write_text(sidecar(store, "audit", "export")[1])
+    export = ("audit", "verify", "--export", str(tmp_path / "chain.jsonl"), "--output", "json")
+    for said, expected in ((first, 0), (both, 0), ({"keys": json.loads(both)["keys"][:1]}, 1)):
+        file = tmp_path / "keys.json"
+        file.write_text(said if isinstance(said, str) else json.dumps(said))
+        ran = CliRunner().invoke(root, [*export, "--keys", str(file)])
+        assert ran.exit_code == expected, ran.output
+
+
+def test_a_signing_key_without_a_successor_is_not_revoked_nor_rotated_too_soon(store):
+    (kid,) = (each["kid"] for each in json.loads(sidecar(store, "audit", "keys")[1])["keys"])
+    for arguments in (("revoke-signing", kid), ("revoke-signing", "none")):
+        ran = CliRunner().invoke(root, ["key", *arguments, "--store", f"sqlite:///{store}"])
+        assert isinstance(ran.exception, SidecarError)
+    ran = CliRunner().invoke(
+        root, ["key", "rotate-signing", "--ahead", "5s", "--store", f"sqlite:///{store}"]
+    )
+    assert ran.exit_code != 0

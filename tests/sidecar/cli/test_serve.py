@@ -119,6 +119,10 @@ def test_dev_keys_stay_the_same_over_restarts_and_end_with_dev(tmp_path):
     with serving(tmp_path) as (_, told):
         assert set(told["keys"]) == set(first)
         assert not set(told["keys"].values()) & set(first.values())
+    entries = map(json.loads, sidecar(tmp_path, "audit", "export").stdout.splitlines())
+    changed = [each["body"]["parts"] for each in entries if each.get("kind") == "config_changed"]
+    assert len(changed) == 3  # the second start had the configuration of the first
+    assert {name for name in changed[0] if changed[0][name] != changed[1][name]} == {"seal"}
 
 
 @pytest.mark.full  # four starts

@@ -337,6 +337,13 @@ def test_keys_are_made_shown_once_rotated_and_revoked_by_who_may(tmp_path):
         assert gone.json["revoked_at_ns"] is not None
         assert (await each.http_ask("GET", "/v1/whoami", by=turned.json["key"])).status == 401
         late = await each.http_ask("POST", f"/v1/keys/{key_id}/rotate", by=each.admin, json={})
+        noted = [json.loads(entry.body) for entry in each.ledger.entries_after(0, 999)
+                 if entry.kind == "admin_action"]  # fmt: skip
+        by = f"key:{each.admin.split('_')[2]}"
+        assert noted == [
+            {"action": action, "by": by, "key_id": key_id}
+            for action in ("create_key", "rotate_key", "revoke_key")
+        ]
         assert (late.status, late.code) == (409, "key_revoked")
 
     run(tmp_path, scenario)
