@@ -153,15 +153,16 @@ class Spend(Struct, frozen=True, kw_only=True):
 class Receipt(Struct, frozen=True, kw_only=True):
     """What the gateway knows of one call: signed, chained, retrievable (gateway.md §2.9).
 
-    ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after). ``status`` is
-    the HTTP
-    status the agent got; ``upstream_status`` the tool's own, None when nothing whole came back;
-    ``upstream_authority`` the host and port it was for, ``upstream_address`` the address dialled.
+    ``phase`` is ``authorised`` (before anything was sent) or ``executed`` (after); ``accepted`` is
+    of a call that will be made later, which has receipts of its own then, and reaches no trace.
+    ``status`` is the HTTP status the agent got; ``upstream_status`` the tool's own, None when
+    nothing whole came back; ``upstream_authority`` the host and port it was for,
+    ``upstream_address`` the address dialled.
     """
 
     receipt_id: str
     call_id: str
-    phase: Literal["authorised", "executed", "refused", "replayed"]
+    phase: Literal["accepted", "authorised", "executed", "refused", "replayed"]
     project: str
     principal: str
     principal_kind: PrincipalKind

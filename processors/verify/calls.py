@@ -15,7 +15,7 @@ from msgspec import Struct
 from processors.model.call import EffectKnown, Receipt, ReceiptFact
 from processors.model.evidence import Evidence
 
-_PHASES = {"authorised": 0, "refused": 1, "replayed": 2, "executed": 3}
+_PHASES = {"accepted": -1, "authorised": 0, "refused": 1, "replayed": 2, "executed": 3}
 _HELD: dict[EffectKnown, bool | None] = {"confirmed": True, "not_executed": False, "unknown": None}
 
 

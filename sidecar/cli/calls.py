@@ -68,21 +68,19 @@ def list_(
 def show(call_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show one call with its receipts, oldest first; or how a durable call stands."""
     with opening.open_ledger(load_config(config, store)) as ledger:
-        found = ledger.get_call(call_id)
-        letter = ledger.find_durable(call_id) if found is None else None
-        if letter is not None:
-            emit(letter, output, lambda: _letter(letter))
-            return
-        if found is None:
+        found, letter = ledger.get_call(call_id), ledger.find_durable(call_id)
+        stands = found if letter is None else letter
+        if stands is None:
             raise SidecarError(
                 f"there is no call {call_id}", do="List them with: sidecar calls list"
             )
-        receipts = [ledger.get_receipt(each) for each in found.receipts]
-    held = [each for each in receipts if each is not None]
+        receipts = map(ledger.get_receipt, found.receipts if found else ())
+        held = [each for each in receipts if each is not None]
     if output == "text":
-        show_lines([(_line(found), "bold"), *_receipts(held)])
+        line = _line(stands) if isinstance(stands, CallRow) else _letter(stands)
+        show_lines([(line, "bold"), *_receipts(held)])
     else:
-        shown: dict[str, Any] = msgspec.to_builtins(found)
+        shown: dict[str, Any] = msgspec.to_builtins(stands)
         emit({**shown, "receipts": [to_document(each) for each in held]}, output, str)
 
 
@@ -162,8 +160,9 @@ def _letter(call: DurableCall) -> str:
 
 def _line(call: CallRow) -> str:
     call = plained(call)
-    # A stored answer is given again without a decision: that is no denial.
-    decided = "replayed" if call.phase == "replayed" else call.decision_effect
+    # Neither a stored answer given again nor a call to be made later is a denial: none was decided.
+    undecided = call.phase in ("replayed", "accepted")
+    decided = call.phase if undecided else call.decision_effect
     code = call.code or decided
     tool = call.tool or "(no tool)"
     started = instant(call.started_at_ns)

@@ -19,7 +19,7 @@ from sidecar.gateway.receipt import is_genuine
 from sidecar.store.ledger import GENESIS, AuditEntry, AuditHead, entry_hash
 from sidecar.store.receipts import from_document
 
-RECEIPT_KINDS = frozenset({"authorised", "executed", "refused", "replayed"})
+RECEIPT_KINDS = frozenset({"accepted", "authorised", "executed", "refused", "replayed"})
 REVOKED_KIND = "signing_key_revoked"
 
 

@@ -11,6 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from processors.model.call import Receipt
+from sidecar.store.ledger import OpenedCall
+
 DurableState = Literal["waiting", "done", "dead", "discarded"]
 DISPOSED = {"requeue": "requeued", "discard": "discarded"}
 
@@ -35,6 +38,14 @@ class DurableCall(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     lease_until_ns: int = 0
     request: bytes | None = None
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """A durable call to be taken on, and the signed receipt that says so."""
+
+    call: DurableCall
+    opened: OpenedCall
+    receipt: Receipt
 
 
 class Lease(Struct, frozen=True, kw_only=True):

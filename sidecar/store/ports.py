@@ -14,7 +14,7 @@ from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
-from sidecar.store.durable import Attempted, Disposal, DurableCall, DurableQuery, Lease
+from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
     AuditEntry,
@@ -296,8 +296,8 @@ class Watching(Protocol):
 class DurableBook(Protocol):
     """Calls that the gateway makes for agents that do not wait."""
 
-    async def queue_durable(self, call: DurableCall) -> bool:
-        """Take a durable call on; False when there is one with its key."""
+    async def queue_durable(self, taken: Accepted) -> bool:
+        """Take a durable call on, with its receipt; False when there is one with its key."""
         ...
 
     def durable_of(self, scope: Scope) -> DurableCall | None:

@@ -4,11 +4,12 @@ import asyncio
 import json
 
 import pytest
-from ledger_rig import BACKENDS, NOW, SCOPE, SIGNER, ledgers, run
+from ledger_rig import BACKENDS, NOW, SCOPE, SIGNER, call, ledgers, run, signed
 from msgspec import structs
 
 from sidecar.gateway.audit import verify
-from sidecar.store.durable import Attempted, Disposal, DurableCall, DurableQuery, Lease
+from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
+from sidecar.store.ledger import CallQuery
 
 PAST = {"requeue": "requeued", "discard": "discarded"}
 CALL = DurableCall(
@@ -26,6 +27,12 @@ def store(request, tmp_path):
 
 def other(number, **fields):
     return structs.replace(CALL, durable_id=f"d{number}", key_hash=f"k{number}", **fields)
+
+
+def taken(durable):
+    opened = call(durable.durable_id, project=durable.project)
+    said = signed(opened, phase="accepted", status=202)
+    return Accepted(call=durable, opened=opened, receipt=said)
 
 
 def ended(state="waiting", owner="o", **fields):
@@ -48,14 +55,18 @@ async def leased(opened, owner="o"):
 @pytest.mark.requirement("DUR-01")
 def test_a_key_has_one_durable_call_and_its_request_comes_back_as_it_was(store):
     async def scenario(opened):
-        assert await opened.queue_durable(CALL)
+        assert await opened.queue_durable(taken(CALL))
         again = structs.replace(CALL, durable_id="d2", request=b"other")
-        assert not await opened.queue_durable(again)
+        assert not await opened.queue_durable(taken(again))
         assert opened.due_durable(NOW - 1, 9) == []
         assert opened.due_durable(NOW, 9) == [CALL]
         bare = structs.replace(CALL, request=None)
         assert opened.durable_of(SCOPE) == bare == opened.find_durable("d1", "p")
         assert opened.find_durable("d1", "other") is None
+        (row,) = opened.list_calls(CallQuery())
+        assert (row.call_id, row.phase, row.effect) == ("d1", "accepted", "not_executed")
+        assert len(opened.get_call("d1").receipts) == 1  # of the second try there is none
+        assert opened.facts_after(0, 99) == []
         assert kinds(opened) == [
             ("durable_queued", {"durable_id": "d1", "key_hash": "k", "tool": "t"})
         ]
@@ -68,7 +79,7 @@ def test_a_key_has_one_durable_call_and_its_request_comes_back_as_it_was(store):
 @pytest.mark.requirement("DUR-01")
 def test_of_many_gateways_one_has_the_lease_and_without_it_nothing_is_changed(store):
     async def scenario(opened):
-        await opened.queue_durable(CALL)
+        await opened.queue_durable(taken(CALL))
         (seen,) = opened.due_durable(NOW, 9)
         wanted = [Lease(seen=seen, owner=f"o{n}", until_ns=NOW + 9) for n in range(20)]
         won = await asyncio.gather(*map(opened.lease_durable, wanted))
@@ -88,7 +99,7 @@ def test_of_many_gateways_one_has_the_lease_and_without_it_nothing_is_changed(st
 @pytest.mark.parametrize("state", ["done", "dead"])
 def test_an_end_is_in_the_chain_and_keeps_the_request_only_where_it_may_be_sent(store, state):
     async def scenario(opened):
-        await opened.queue_durable(CALL)
+        await opened.queue_durable(taken(CALL))
         await leased(opened)
         assert await opened.end_durable(ended(state))
         assert kinds(opened)[-1] == (
@@ -104,7 +115,7 @@ def test_an_end_is_in_the_chain_and_keeps_the_request_only_where_it_may_be_sent(
 @pytest.mark.requirement("DUR-01")
 def test_what_waits_is_cancelled_unless_somebody_is_at_it(store):
     async def scenario(opened):
-        await opened.queue_durable(CALL)
+        await opened.queue_durable(taken(CALL))
         cancel = Disposal(
             project="p", durable_id="d1", action="discard", by="key:ann", reason="no",
             due_at_ns=NOW + 1, ends_at_ns=NOW + 1,
@@ -134,7 +145,7 @@ def test_a_person_puts_a_dead_letter_back_or_away_and_nothing_else(store, action
     )  # fmt: skip
 
     async def scenario(opened):
-        await opened.queue_durable(CALL)
+        await opened.queue_durable(taken(CALL))
         if action == "requeue":
             assert not await opened.dispose_durable(said)  # it waits
         await leased(opened)
@@ -159,7 +170,7 @@ def test_what_is_long_over_is_deleted_and_what_may_be_needed_is_not(store):
     async def scenario(opened):
         for number, state in enumerate(("waiting", "done", "dead")):
             call = other(number, due_at_ns=NOW - 9 + number)
-            await opened.queue_durable(call)
+            await opened.queue_durable(taken(call))
             if state != "waiting":
                 seen = opened.find_durable(call.durable_id)
                 await opened.lease_durable(Lease(seen=seen, owner="o", until_ns=NOW + 9))
@@ -175,8 +186,8 @@ def test_what_is_long_over_is_deleted_and_what_may_be_needed_is_not(store):
 def test_durable_calls_are_listed_by_project_and_state(store):
     async def scenario(opened):
         for number in (1, 2, 3):
-            await opened.queue_durable(other(number, created_at_ns=NOW + number))
-        await opened.queue_durable(other(4, project="q"))
+            await opened.queue_durable(taken(other(number, created_at_ns=NOW + number)))
+        await opened.queue_durable(taken(other(4, project="q")))
         names = [each.durable_id for each in opened.list_durable(DurableQuery(project="p"))]
         assert names == ["d3", "d2", "d1"]
         assert opened.list_durable(DurableQuery(state="dead")) == []

@@ -1,7 +1,8 @@
 """Durable calls at work: taken on with a 202, made in the background until they have an end.
 
 **Rules**
-1. A call is taken on when it is durable that it was: from then on it is tried, whatever dies.
+1. A call is taken on when it is durable that it was, with a receipt that says so: from then on it
+   is tried, whatever dies.
 2. An attempt is an ordinary call with the same key: policy, approval, budgets, stops, the key and
    its credential are looked at anew each time, and each leaves its own receipts.
 3. Whoever asks for it again while it waits is told how it stands; afterwards the key answers.
@@ -15,8 +16,10 @@ from functools import partial
 import msgspec
 from msgspec import Struct, structs
 
+from processors.model.call import Receipt
 from processors.model.principal import Principal
 from sidecar import clock
+from sidecar.gateway import receipt
 from sidecar.gateway.action import ToolRequest
 from sidecar.gateway.approval import as_reply
 from sidecar.gateway.desk import Desk
@@ -29,13 +32,14 @@ from sidecar.gateway.durable.rules import (
     judged,
     pause_ns,
 )
-from sidecar.gateway.durable.shown import accepted, call_document, status_document
+from sidecar.gateway.durable.shown import ACCEPTED, accepted, call_document, status_document
 from sidecar.gateway.idempotency import scope_of
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.request import ToolReply
 from sidecar.store.durable import (
     DISPOSED,
+    Accepted,
     Attempted,
     Disposal,
     DurableCall,
@@ -90,7 +94,8 @@ class DurableCalls:
             return None  # made already, or being made, by a caller that waited: the key answers
         if known is None:
             known = self._wanted(request, principal, call, fingerprint, tool)
-            if await self._desk.ports.ledger.queue_durable(known):
+            taken = Accepted(call=known, opened=call, receipt=self._receipt(call, known))
+            if await self._desk.ports.ledger.queue_durable(taken):
                 DURABLE_CALLS.labels("queued").inc()
                 self._new.set()
             else:
@@ -98,7 +103,18 @@ class DurableCalls:
         if known.fingerprint != fingerprint:
             said = "this key was used for another request; use a new key for a new action"
             raise Refused(422, "key_reused", said, next_action="request")
-        return accepted(known) if known.state == "waiting" else None
+        return accepted(known, self._receipt_of(known)) if known.state == "waiting" else None
+
+    def _receipt(self, call: OpenedCall, known: DurableCall) -> Receipt:
+        """That a call is taken on. Policy is asked when it is made: it names no decision."""
+        now_ns = known.created_at_ns
+        drafted = receipt.draft(call, None, receipt_id=self._desk.new_id(), now_ns=now_ns)
+        said = structs.replace(drafted, phase="accepted", status=ACCEPTED)
+        return receipt.sign(said, self._desk.signer)
+
+    def _receipt_of(self, known: DurableCall) -> str:
+        made = self._desk.ports.ledger.get_call(known.durable_id, known.project)
+        return made.receipts[0] if made is not None and made.receipts else ""
 
     def _has_end(self, scope: Scope, fingerprint: str) -> bool:
         """Whether the key's claim leaves nothing to be made, or is another call's."""

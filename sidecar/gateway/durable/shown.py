@@ -7,6 +7,8 @@ from sidecar.gateway.request import ToolReply
 from sidecar.store.durable import DurableCall
 from sidecar.store.ledger import CallRow
 
+ACCEPTED = 202
+
 
 def status_document(call: DurableCall) -> dict[str, Any]:
     """State, attempts, why it was last not done, and when it is tried next."""
@@ -38,8 +40,13 @@ def call_document(call: CallRow) -> dict[str, Any]:
     return {"call": shown}
 
 
-def accepted(call: DurableCall) -> ToolReply:
-    """202: it is sure to be tried; where to ask how it stands."""
+def accepted(call: DurableCall, receipt_id: str) -> ToolReply:
+    """202: it is sure to be tried; where to ask how it stands, and the receipt of that."""
     reply = as_reply(status_document(call))
-    where = (("location", f"/v1/calls/{call.durable_id}"), ("preference-applied", "respond-async"))
-    return ToolReply(status=202, headers=(*reply.headers, *where), body=reply.body)
+    where = (
+        ("location", f"/v1/calls/{call.durable_id}"),
+        ("preference-applied", "respond-async"),
+        ("gateway-receipt", receipt_id),
+    )
+    told = tuple(pair for pair in where if pair[1])
+    return ToolReply(status=ACCEPTED, headers=(*reply.headers, *told), body=reply.body)

@@ -160,11 +160,14 @@ async def find_opened(connection: Connection, call_id: str) -> OpenedRow | None:
 
 
 async def facts_after(connection: Connection, after: int, limit: int) -> list[FactRow]:
-    """Receipts that follow ``after`` in the chain, with sealed arguments."""
+    """Receipts that follow ``after`` in the chain, with sealed arguments.
+
+    That a call will be made later is no fact of it: it has receipts when it is made.
+    """
     rows = await connection.fetch(
         "SELECT audit.seq, audit.project, audit.body, call_id, call.arguments FROM audit"
         " JOIN receipt USING (seq) JOIN call USING (call_id)"
-        " WHERE audit.seq > $1 ORDER BY audit.seq LIMIT $2",
+        " WHERE audit.seq > $1 AND audit.kind <> 'accepted' ORDER BY audit.seq LIMIT $2",
         *(after, limit),
     )
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
-from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
+from sidecar.store.durable import Accepted, Attempted, Disposal, Lease
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -224,11 +224,11 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
             lambda connection: claims.mark_sent(connection, claim, now_ns, kinds)
         )
 
-    async def queue_durable(self, call: DurableCall) -> bool:
+    async def queue_durable(self, taken: Accepted) -> bool:
         """Take a durable call on; False when there is one with its key."""
-        await self._warm(call.project)
-        sealed = seal_request(self._sealers, call)
-        return await self._writer.run(lambda turn: transactions.queue(turn, call, sealed))
+        await self._warm(taken.call.project)
+        sealed = seal_request(self._sealers, taken.call)
+        return await self._writer.run(lambda turn: transactions.queue(turn, taken, sealed))
 
     async def lease_durable(self, wanted: Lease) -> bool:
         """Take the lease of a durable call that has not moved since it was seen."""

@@ -16,9 +16,9 @@ from sidecar.store import budget
 from sidecar.store.budget import Moved, Over
 from sidecar.store.durable import (
     DISPOSED,
+    Accepted,
     Attempted,
     Disposal,
-    DurableCall,
     disposed_body,
     ended_body,
     queued_body,
@@ -240,10 +240,12 @@ async def _taken_over(turn: Turn, intent: Intent) -> Fence | None:
     return fence
 
 
-async def queue(turn: Turn, call: DurableCall, sealed: bytes) -> bool:
+async def queue(turn: Turn, taken: Accepted, sealed: bytes) -> bool:
     """Take a durable call on; False when there is one with its key."""
+    call = taken.call
     if not await durables.add(turn.connection, call, sealed):
         return False
+    await calls.write(turn, taken.opened, taken.receipt, None, call.created_at_ns)
     await _append(turn, "durable_queued", call.project, call.created_at_ns, queued_body(call))
     return True
 

@@ -151,11 +151,14 @@ def find_opened(connection: sqlite3.Connection, call_id: str) -> OpenedRow | Non
 
 
 def facts_after(connection: sqlite3.Connection, after: int, limit: int) -> list[FactRow]:
-    """Receipts that follow ``after`` in the chain, with sealed arguments."""
+    """Receipts that follow ``after`` in the chain, with sealed arguments.
+
+    That a call will be made later is no fact of it: it has receipts when it is made.
+    """
     rows = connection.execute(
         "SELECT audit.seq, audit.project, audit.body, call_id, call.arguments FROM audit"
         " JOIN receipt USING (seq) JOIN call USING (call_id)"
-        " WHERE audit.seq > ? ORDER BY audit.seq LIMIT ?",
+        " WHERE audit.seq > ? AND audit.kind <> 'accepted' ORDER BY audit.seq LIMIT ?",
         (after, limit),
     )
     return rows.fetchall()

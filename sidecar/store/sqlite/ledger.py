@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from processors.model.call import Approval
-from sidecar.store.durable import Attempted, Disposal, DurableCall, Lease
+from sidecar.store.durable import Accepted, Attempted, Disposal, Lease
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
     ApprovalUse,
@@ -189,11 +189,11 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         """Durably sent from here on; False when the claim is another's, or a stop stands."""
         return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns, kinds))
 
-    async def queue_durable(self, call: DurableCall) -> bool:
+    async def queue_durable(self, taken: Accepted) -> bool:
         """Take a durable call on; False when there is one with its key."""
-        await self._warm(call.project)
-        sealed = seal_request(self._sealers, call)
-        return await self._writer.run(lambda c: self._jobs.queue(c, call, sealed))
+        await self._warm(taken.call.project)
+        sealed = seal_request(self._sealers, taken.call)
+        return await self._writer.run(lambda c: self._jobs.queue(c, taken, sealed))
 
     async def lease_durable(self, wanted: Lease) -> bool:
         """Take the lease of a durable call that has not moved since it was seen."""

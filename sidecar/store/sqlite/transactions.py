@@ -16,9 +16,9 @@ from sidecar.store import budget, receipts
 from sidecar.store.budget import Moved, Over
 from sidecar.store.durable import (
     DISPOSED,
+    Accepted,
     Attempted,
     Disposal,
-    DurableCall,
     disposed_body,
     ended_body,
     queued_body,
@@ -230,10 +230,12 @@ class Transactions:
             self._append(connection, "stop_lifted", ballot.project, ballot.now_ns, body)
         return None
 
-    def queue(self, connection: sqlite3.Connection, call: DurableCall, sealed: bytes) -> bool:
+    def queue(self, connection: sqlite3.Connection, taken: Accepted, sealed: bytes) -> bool:
         """Take a durable call on; False when there is one with its key."""
+        call = taken.call
         if not durables.add(connection, call, sealed):
             return False
+        self._append_receipt(connection, taken.opened, taken.receipt, None, call.created_at_ns)
         body = queued_body(call)
         self._append(connection, "durable_queued", call.project, call.created_at_ns, body)
         return True

@@ -15,6 +15,7 @@ from sidecar.gateway.driver import Gateway
 from sidecar.gateway.durable.driver import DEAD_LETTER_NS
 from sidecar.gateway.durable.rules import Again, Dead, Done, attempt_headers, judged, pause_ns
 from sidecar.gateway.problem import Refusal, render
+from sidecar.gateway.receipt import is_genuine
 from sidecar.gateway.registry import Backoff
 from sidecar.gateway.request import ToolReply
 from sidecar.store.durable import DurableQuery
@@ -118,6 +119,12 @@ def test_a_call_that_is_put_off_is_made_and_its_key_answers(tmp_path):
         assert (reply.status, reply.json["call"]["state"]) == (202, "waiting")
         assert reply.headers["preference-applied"] == "respond-async"
         told = await ended(each, reply)
+        accepted = each.ledger.get_receipt(reply.headers["gateway-receipt"])
+        assert (accepted.phase, accepted.effect, accepted.status) == (
+            *("accepted", "not_executed", 202),
+        )
+        assert accepted.call_id == told["id"] and accepted.decision_id == ""
+        assert is_genuine(accepted, each.ledger.public_keys())
         assert (told["state"], told["attempts"], told["code"]) == ("done", 1, None)
         again = await each.refund("17", key="a", **LATER)
         assert (again.status, again.headers["idempotent-replayed"]) == (201, "true")
@@ -165,6 +172,8 @@ def test_many_that_ask_for_the_same_at_once_are_one_call(tmp_path):
         replies = await asyncio.gather(*(each.refund("17", key="a", **LATER) for _ in range(30)))
         assert {reply.status for reply in replies} <= {201, 202, 409}
         first = next(reply for reply in replies if reply.status == 202)
+        taken_on = [reply for reply in replies if reply.status == 202]
+        assert len({reply.headers["gateway-receipt"] for reply in taken_on}) == 1
         assert (await ended(each, first))["state"] == "done"
         assert each.shop.effects() == 1
 
