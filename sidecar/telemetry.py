@@ -115,8 +115,14 @@ CHILD_RESTARTS = Counter(
 )
 POLICY_RELOADS = Counter(
     "sidecar_policy_reloads_total",
-    "Changed policy bundles: activated, refused for loosening, or unusable.",
+    "Changed policy bundles: activated, waiting for people (loosening), or unusable.",
     ("result",),
+    registry=REGISTRY,
+)
+POLICY_STALE = Gauge(
+    "sidecar_policy_stale_seconds",
+    "For how long the policy that decides could not be refreshed, or has been out of its time; 0 "
+    "where it is fresh.",
     registry=REGISTRY,
 )
 SHADOW_DECISIONS = Counter(

@@ -46,7 +46,15 @@ def open_desk(
         house=house,
     )
     bench = Bench(keys=keys, random=clock.random_bytes)
-    return Desk(views, bench, ledger, who, calls, approvals=loaded.config.approvals)
+    return Desk(
+        views,
+        bench,
+        ledger,
+        who,
+        calls,
+        approvals=loaded.config.approvals,
+        policy_approvers=loaded.config.policy.approvers,
+    )
 
 
 def open_house(config: Config, registry: Registry, revision: Callable[[], str]) -> House:

@@ -40,6 +40,7 @@ from sidecar.egress.client import Egress
 from sidecar.gateway.checkpoint.driver import Checkpoints
 from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
+from sidecar.gateway.policy.opa import OpaServer
 from sidecar.gateway.rpc.mcp import McpWire
 from sidecar.gateway.upstream import Upstreams
 from sidecar.identity.driver import Authenticate
@@ -144,7 +145,7 @@ async def sidecar(
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
         open_probes(loaded)  # a probe that does not compile stops the start
-        policy, release = policy_parts(config.policy, loaded, own_ports)
+        policy, release = policy_parts(config.policy, loaded, own_ports, ledger)
         ways = open_upstreams(config, registry, egress)
         decisions = open_decisions(loaded, master)
         notices = open_notices(loaded, ledger, egress)
@@ -180,7 +181,7 @@ async def sidecar(
         await ledger.note(config_note(config, clock.now_ns()))
         await start(stack, notices)
         await start(stack, checkpoints)
-        watch = follow_policy(policy, gateway, config.policy, loaded)
+        watch = follow_policy(policy, gateway, config.policy, loaded, ledger)
         if watch is not None:
             await start(stack, watch)
         await start(stack, pipeline)
@@ -196,6 +197,10 @@ async def sidecar(
                     lambda: journal.bytes_held, lambda: traces.cursor(name)
                 ).check,
                 "policy": holds(lambda: policy.answering, "no engine is running"),
+                "policy age": holds(
+                    lambda: isinstance(policy, OpaServer) or not policy.too_old,
+                    "it could not be refreshed, or has been out of its time, for too long",
+                ),
             }
         )
         house = open_house(config, registry, lambda: policy.revision)

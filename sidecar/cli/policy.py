@@ -6,6 +6,7 @@ import click
 
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit
+from sidecar.cli.policy_offer import approve, deny, pending
 from sidecar.cli.policy_release import build, verify
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.policy.bundle import Bundle
@@ -32,6 +33,9 @@ def command() -> None:
 
 command.add_command(build)
 command.add_command(verify)
+command.add_command(pending)
+command.add_command(approve)
+command.add_command(deny)
 
 
 @command.command("check")

@@ -18,6 +18,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.control import documents, requests
 from sidecar.identity.roles import Permission
+from sidecar.store.policy import PolicyOffer
 from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceSummary
 
@@ -428,6 +429,37 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Get what decides: engine, bundle revision, mode and approval rules.",
         asks=requests.GetPolicyRequest,
         gives=documents.PolicyDocument,
+    ),
+    Operation(
+        name="get_policy_offer",
+        service="SidecarService",
+        path="/v1/policy/offer",
+        summary="Get the looser policy that people vote on, or voted on last.",
+        asks=requests.GetPolicyOfferRequest,
+        gives=PolicyOffer,
+        errors=(404,),
+    ),
+    Operation(
+        name="approve_policy",
+        service="SidecarService",
+        method="POST",
+        path="/v1/policy/offer/approve",
+        summary="Approve that a looser policy decides, with a reason; two people do.",
+        asks=requests.VotePolicyRequest,
+        gives=PolicyOffer,
+        permission="approvals.decide",
+        errors=(404, 409),
+    ),
+    Operation(
+        name="deny_policy",
+        service="SidecarService",
+        method="POST",
+        path="/v1/policy/offer/deny",
+        summary="Deny that a looser policy decides, with a reason; one denial ends it.",
+        asks=requests.VotePolicyRequest,
+        gives=PolicyOffer,
+        permission="approvals.decide",
+        errors=(404, 409),
     ),
     Operation(
         name="who_am_i",

@@ -24,6 +24,7 @@ from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
+from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
 from sidecar.store.receipts import to_document
 from sidecar.store.stop import Stop
@@ -60,6 +61,10 @@ class LedgerView(AuditTrail, Calls, Protocol):
 
     def list_durable(self, query: DurableQuery) -> list[DurableCall]:
         """Durable calls, newest first."""
+        ...
+
+    def policy_offer(self) -> PolicyOffer | None:
+        """The looser policy that people vote on, or voted on last."""
         ...
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:
@@ -358,6 +363,14 @@ def get_policy(views: Views, asked: Asked) -> documents.PolicyDocument:  # noqa:
     return msgspec.structs.replace(house.policy, revision=house.revision())
 
 
+def get_policy_offer(views: Views, asked: Asked) -> PolicyOffer:  # noqa: ARG001
+    """The looser policy that people vote on. Raises Refused 404."""
+    found = views.ledger.policy_offer()
+    if found is None:
+        raise Refused(404, "no_such_offer", "no policy waits for people, and none did")
+    return found
+
+
 def who_am_i(views: Views, asked: Asked) -> documents.Caller:  # noqa: ARG001
     """The caller."""
     caller = asked.principal
@@ -460,6 +473,6 @@ READS: dict[str, Read] = {
         list_durable_calls,
         *(list_calls, get_call, get_receipt, list_approvals, get_approval),
         *(list_stops, list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
-        *(list_projects, list_tools, get_policy, who_am_i, get_version),
+        *(list_projects, list_tools, get_policy, get_policy_offer, who_am_i, get_version),
     )
 }

@@ -219,6 +219,17 @@ class LiftStopRequest(Request, frozen=True, kw_only=True):
     reason: Reason
 
 
+class GetPolicyOfferRequest(Request, frozen=True, kw_only=True):
+    """The policy that people vote on."""
+
+
+class VotePolicyRequest(Request, frozen=True, kw_only=True):
+    """A vote on a looser policy, by its revision."""
+
+    revision: Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+    reason: Reason
+
+
 class ListVerdictsRequest(Request, frozen=True, kw_only=True):
     """Which verdicts of the gate."""
 

@@ -14,7 +14,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -46,7 +46,9 @@ from sidecar.store import step_up
 from sidecar.store.durable import Disposal
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.noted import Note
+from sidecar.store.policy import PolicyBallot, PolicyOffer
 from sidecar.store.ports import PeoplesBook, Watching
+from sidecar.store.standing import person as named
 from sidecar.store.stop import LiftBallot, Stop, person
 from sidecar.store.traces import TraceQuery
 from sidecar.telemetry import APPROVALS_REFUSED, log
@@ -98,6 +100,7 @@ class Desk:
         calls: CallDesk,
         *,
         approvals: Approvals = Approvals(),  # noqa: B008 - frozen
+        policy_approvers: Sequence[str] = (),
         now_ns: Callable[[], int] = clock.now_ns,
         steady_ns: Callable[[], int] = clock.steady_ns,
     ) -> None:
@@ -107,6 +110,7 @@ class Desk:
         self._authenticate = authenticate
         self._calls = calls
         self._rules = approvals
+        self._policy_approvers = tuple(policy_approvers)
         self._now_ns = now_ns
         self._steady_ns = steady_ns
         # Where time is played, both clocks are the player's, or neither is compared.
@@ -163,6 +167,8 @@ class Desk:
             return render(await self._set_stop(asked))
         if name == "lift_stop":
             return render(await self._lift_stop(asked))
+        if name in ("approve_policy", "deny_policy"):
+            return render(await self._vote_policy(operation, asked))
         if name in ("requeue_call", "discard_call"):
             return render(await self._dispose(operation, asked))
         if name == "resolve_call":
@@ -329,6 +335,26 @@ class Desk:
         assert found is not None, "there was one to vote on"
         return found
 
+    async def _vote_policy(self, operation: Operation, asked: Asked) -> PolicyOffer:
+        voter, of = asked.principal, asked.of
+        identity = named(voter.name)
+        approvers = {named(each) for each in self._policy_approvers}
+        if approvers and identity not in approvers:
+            raise _policy_not_counted("approver_not_eligible")
+        ballot = PolicyBallot(
+            revision=of.revision,
+            voter=voter.id,
+            identity=identity,
+            decision="approve" if operation.name == "approve_policy" else "deny",
+            reason=Masker().mask(of.reason.strip()),  # it stays in the chain for good
+            now_ns=asked.now_ns,
+        )
+        code = await self._book.vote_policy(ballot)
+        if code is not None:
+            raise _policy_not_counted(code)
+        _LOG.warning("policy_vote", revision=of.revision, decision=ballot.decision, by=voter.id)
+        return await self._run(lambda: reads.get_policy_offer(self._views, asked))
+
     async def _dispose(self, operation: Operation, asked: Asked) -> documents.DurableCallDocument:
         find = reads.find_durable
         await self._run(lambda: find(self._views, asked))
@@ -483,6 +509,21 @@ _NOT_LIFTED = {
     "vote_repeated": (409, "you have voted to lift it already; a kill needs two people"),
     "approver_not_eligible": (403, "your credential may not lift it"),
 }
+
+
+_POLICY_NOT_COUNTED = {
+    "no_such_offer": (404, "no policy of this revision waits for people"),
+    "vote_repeated": (409, "you have voted on it already; two people approve it"),
+    "signer_not_eligible": (403, "who signed a release does not approve it"),
+    "approver_not_eligible": (
+        *(403, "your credential may not approve it: it names no person, or one who is not asked"),
+    ),
+}
+
+
+def _policy_not_counted(code: str) -> Refused:
+    status, detail = _POLICY_NOT_COUNTED.get(code, (409, "it was decided on already"))
+    return Refused(status, code, detail)
 
 
 def _not_lifted(code: str) -> Refused:

@@ -473,10 +473,12 @@ def _cidr_problems(path: str, cidrs: tuple[str, ...]) -> Iterator[Problem]:
 
 
 class BundleKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A public key (PEM: Ed25519, P-256 or RSA) that may sign bundles, by the id it signs under."""
+    """A public key (PEM: Ed25519, P-256 or RSA) that may sign bundles, by the id it signs under.
+    ``owners``: who signs with it, by name; none of them approves what it signed."""
 
     id: str
     file: str
+    owners: tuple[str, ...] = ()
 
 
 class Signing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -510,6 +512,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     changed one first judges the last ``remember`` decisions; ``loosening`` says whether it decides
     even where it is less strict. ``shadow``: a bundle that is tried beside it and decides nothing.
     ``subjects``: what it is told of principals.
+
+    A looser bundle decides once two people have approved it: anybody who may decide on approvals,
+    or only those that ``approvers`` names. ``max_stale``: for how long a bundle decides that could
+    not be refreshed, or is out of its time; then nothing is allowed.
     """
 
     engine: Literal["embedded", "opa"] = "embedded"
@@ -524,6 +530,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     loosening: Literal["refuse", "accept"] = "refuse"
     shadow: str = ""
     subjects: tuple[Subject, ...] = ()
+    approvers: tuple[str, ...] = ()
+    max_stale: str = "24h"
 
     @property
     def target(self) -> Target:
@@ -540,10 +548,11 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         else:
             if self.engine == "opa" and not _OPA_LEAST_NS <= deadline_ns <= _OPA_MOST_NS:
                 found.append(Problem("deadline", "must be 50ms to 150ms with an OPA server"))
-        try:
-            duration_ns(self.watch)
-        except ValueError as error:
-            found.append(Problem("watch", str(error)))
+        for name in ("watch", "max_stale"):
+            try:
+                duration_ns(getattr(self, name))
+            except ValueError as error:
+                found.append(Problem(name, str(error)))
         if not 0 <= self.remember <= _REMEMBER_MOST:
             found.append(Problem("remember", f"must be 0 to {_REMEMBER_MOST}"))
         if self.shadow and self.engine != "embedded":

@@ -147,13 +147,21 @@ class Gateway:
         """
         return await rule(self._open_desk, ruling)
 
-    async def activate_policy(self, sequence: int | None = None) -> None:
+    async def activate_policy(self, sequence: int | None = None, *, loosens: bool = False) -> None:
         """From now on only the policy port's present revision authorises calls.
 
-        ``sequence``: the number of its release. Raises SidecarError where a newer one was active.
+        ``sequence``: the number of its release. Raises SidecarError where a newer one was active,
+        or it ``loosens`` and two people have not approved it.
         """
-        revision = self._ports.policy.revision
-        if not await self._ports.ledger.activate_policy(revision, self._now_ns(), sequence):
+        revision, ledger = self._ports.policy.revision, self._ports.ledger
+        if not await ledger.activate_policy(revision, self._now_ns(), sequence, loosens=loosens):
+            if loosens:
+                raise SidecarError(
+                    "the policy is looser than the one that decides, and was not approved by two "
+                    "people, or there is a newer one",
+                    where="policy.bundle",
+                    do="Have two people approve it: sidecar policy approve REVISION --reason …",
+                )
             raise SidecarError(
                 f"release {sequence} of the policy is not the newest that was active here",
                 where="policy.bundle",

@@ -16,6 +16,7 @@ from processors.model.principal import StoredKey
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import DataKeys, Sealers
 from sidecar.store.outbox import Lane
+from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import (
     AuditTrail,
     Calls,
@@ -85,6 +86,10 @@ class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
 
     def active_policy(self) -> str | None:
         """The policy revision that intents must have been decided under."""
+        ...
+
+    def policy_offer(self) -> PolicyOffer | None:
+        """The looser policy that people vote on, or voted on last."""
         ...
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:

@@ -39,6 +39,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.noted import Note
 from sidecar.store.outbox import Advance, Progress, Waiting
+from sidecar.store.policy import PolicyBallot, PolicyOffer
 from sidecar.store.signing import KnownKey
 from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
 from sidecar.store.traces import (
@@ -413,8 +414,28 @@ class Notes(Protocol):
         ...
 
 
-class PeoplesBook(ApprovalBook, StopBook, Notes, Protocol):
-    """What people decide: approvals, and what is stopped."""
+class PolicyBook(Protocol):
+    """Looser policies, on which people vote."""
+
+    def active_policy(self) -> str | None:
+        """The policy revision that intents must have been decided under; None before any."""
+        ...
+
+    def policy_offer(self) -> PolicyOffer | None:
+        """The looser policy that people vote on, or voted on last."""
+        ...
+
+    async def offer_policy(self, made: PolicyOffer) -> PolicyOffer:
+        """Have people vote on a looser revision; the offer that stands."""
+        ...
+
+    async def vote_policy(self, ballot: PolicyBallot) -> str | None:
+        """Count a vote on the offer: None, or the code of why it does not count."""
+        ...
+
+
+class PeoplesBook(ApprovalBook, StopBook, PolicyBook, Notes, Protocol):
+    """What people decide: approvals, what is stopped, and looser policies."""
 
 
 class ApprovalEvents(Protocol):
@@ -474,12 +495,12 @@ class SigningKeys(Protocol):
         ...
 
     async def activate_policy(
-        self, revision: str, now_ns: int, sequence: int | None = None
+        self, revision: str, now_ns: int, sequence: int | None = None, *, loosens: bool = False
     ) -> bool:
         """Intents decided under any other revision are refused from now on.
 
         ``sequence`` is the release's number: False, and nothing is changed, where a newer one was
-        active before (``rollback``).
+        active before (``rollback``); and where it ``loosens`` and is not approved (``policy``).
         """
         ...
 
@@ -570,6 +591,7 @@ class GatewayLedger(
     ApprovalBook,
     ApprovalEvents,
     StopBook,
+    PolicyBook,
     SigningKeys,
     CheckpointBook,
     Calls,

@@ -26,6 +26,7 @@ from sidecar.store.ledger import (
     OpenedCall,
     Scope,
 )
+from sidecar.store.policy import POLICY_OFFER, PolicyOffer, read_offer
 from sidecar.store.sealing import (
     ApprovalRow,
     ClaimRow,
@@ -197,6 +198,10 @@ class LedgerReader:
     def audit_end(self) -> tuple[int, str, AuditHead | None]:
         """Place and hash of the last entry, and the signed head, of one moment."""
         return self._told(self.statements.audit_end)
+
+    def policy_offer(self) -> PolicyOffer | None:
+        """The looser policy that people vote on, or voted on last."""
+        return read_offer(self._told(self.statements.get_state, POLICY_OFFER))
 
     def audit_head(self) -> AuditHead | None:
         """The signed head of the chain."""

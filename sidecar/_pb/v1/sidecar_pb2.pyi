@@ -91,6 +91,66 @@ class PolicyDocument(_message.Message):
     distinct_from: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, engine: _Optional[str] = ..., revision: _Optional[str] = ..., mode: _Optional[str] = ..., approvers: _Optional[int] = ..., approvals_expire: _Optional[str] = ..., distinct_from: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class GetPolicyOfferRequest(_message.Message):
+    __slots__ = ("project",)
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    def __init__(self, project: _Optional[str] = ...) -> None: ...
+
+class PolicyOffer(_message.Message):
+    __slots__ = ("revision", "before", "offered_at_ns", "compared", "loosened", "tightened", "changed", "unjudged", "sequence", "key_id", "signers", "state", "votes")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    LOOSENED_FIELD_NUMBER: _ClassVar[int]
+    TIGHTENED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    UNJUDGED_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNERS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    revision: str
+    before: str
+    offered_at_ns: int
+    compared: int
+    loosened: int
+    tightened: int
+    changed: int
+    unjudged: int
+    sequence: int
+    key_id: str
+    signers: _containers.RepeatedScalarFieldContainer[str]
+    state: str
+    votes: _containers.RepeatedCompositeFieldContainer[PolicyVote]
+    def __init__(self, revision: _Optional[str] = ..., before: _Optional[str] = ..., offered_at_ns: _Optional[int] = ..., compared: _Optional[int] = ..., loosened: _Optional[int] = ..., tightened: _Optional[int] = ..., changed: _Optional[int] = ..., unjudged: _Optional[int] = ..., sequence: _Optional[int] = ..., key_id: _Optional[str] = ..., signers: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[PolicyVote, _Mapping]]] = ...) -> None: ...
+
+class PolicyVote(_message.Message):
+    __slots__ = ("voter", "identity", "decision", "reason", "voted_at_ns")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VOTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    identity: str
+    decision: str
+    reason: str
+    voted_at_ns: int
+    def __init__(self, voter: _Optional[str] = ..., identity: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., voted_at_ns: _Optional[int] = ...) -> None: ...
+
+class VotePolicyRequest(_message.Message):
+    __slots__ = ("project", "revision", "reason")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    revision: str
+    reason: str
+    def __init__(self, project: _Optional[str] = ..., revision: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class WhoAmIRequest(_message.Message):
     __slots__ = ("project",)
     PROJECT_FIELD_NUMBER: _ClassVar[int]

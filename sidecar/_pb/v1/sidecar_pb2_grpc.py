@@ -50,6 +50,21 @@ class SidecarServiceStub:
                 request_serializer=sidecar_dot_v1_dot_sidecar__pb2.GetPolicyRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyDocument.FromString,
                 _registered_method=True)
+        self.GetPolicyOffer = channel.unary_unary(
+                '/sidecar.v1.SidecarService/GetPolicyOffer',
+                request_serializer=sidecar_dot_v1_dot_sidecar__pb2.GetPolicyOfferRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
+                _registered_method=True)
+        self.ApprovePolicy = channel.unary_unary(
+                '/sidecar.v1.SidecarService/ApprovePolicy',
+                request_serializer=sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
+                _registered_method=True)
+        self.DenyPolicy = channel.unary_unary(
+                '/sidecar.v1.SidecarService/DenyPolicy',
+                request_serializer=sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
+                _registered_method=True)
         self.WhoAmI = channel.unary_unary(
                 '/sidecar.v1.SidecarService/WhoAmI',
                 request_serializer=sidecar_dot_v1_dot_sidecar__pb2.WhoAmIRequest.SerializeToString,
@@ -87,6 +102,27 @@ class SidecarServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetPolicyOffer(self, request, context):
+        """Get the looser policy that people vote on, or voted on last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApprovePolicy(self, request, context):
+        """Approve that a looser policy decides, with a reason; two people do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DenyPolicy(self, request, context):
+        """Deny that a looser policy decides, with a reason; one denial ends it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WhoAmI(self, request, context):
         """Get the caller's own principal; agents may ask this too.
         """
@@ -118,6 +154,21 @@ def add_SidecarServiceServicer_to_server(servicer, server):
                     servicer.GetPolicy,
                     request_deserializer=sidecar_dot_v1_dot_sidecar__pb2.GetPolicyRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyDocument.SerializeToString,
+            ),
+            'GetPolicyOffer': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPolicyOffer,
+                    request_deserializer=sidecar_dot_v1_dot_sidecar__pb2.GetPolicyOfferRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.SerializeToString,
+            ),
+            'ApprovePolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApprovePolicy,
+                    request_deserializer=sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.SerializeToString,
+            ),
+            'DenyPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.DenyPolicy,
+                    request_deserializer=sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.SerializeToString,
             ),
             'WhoAmI': grpc.unary_unary_rpc_method_handler(
                     servicer.WhoAmI,
@@ -212,6 +263,87 @@ class SidecarService:
             '/sidecar.v1.SidecarService/GetPolicy',
             sidecar_dot_v1_dot_sidecar__pb2.GetPolicyRequest.SerializeToString,
             sidecar_dot_v1_dot_sidecar__pb2.PolicyDocument.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPolicyOffer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.SidecarService/GetPolicyOffer',
+            sidecar_dot_v1_dot_sidecar__pb2.GetPolicyOfferRequest.SerializeToString,
+            sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApprovePolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.SidecarService/ApprovePolicy',
+            sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.SerializeToString,
+            sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DenyPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.SidecarService/DenyPolicy',
+            sidecar_dot_v1_dot_sidecar__pb2.VotePolicyRequest.SerializeToString,
+            sidecar_dot_v1_dot_sidecar__pb2.PolicyOffer.FromString,
             options,
             channel_credentials,
             insecure,

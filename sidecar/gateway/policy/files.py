@@ -58,7 +58,11 @@ def load_release(path: str | Path, terms: Terms, now_s: int) -> Release:
     """
     root = Path(path) if path else default_bundle_path()
     if not terms.keys and not is_archive(root):
-        return Release(bundle=load_bundle(root))
+        try:
+            files = read_files(root)
+            return Release(bundle=read_bundle(files), files=files)
+        except BundleInvalid as error:
+            raise broken(root, str(error)) from error
     if not is_archive(root):
         raise broken(root, "is no archive, and policy.signing wants a signed one")
     try:

@@ -65,11 +65,14 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """A release that may decide. ``sequence``: its number, if any; ``key_id``: who signed it."""
+    """A release that may decide. ``sequence``: its number, if any; ``key_id``: who signed it;
+    ``expires_s``: until when, None for ever; ``files``: what it was made of, by name."""
 
     bundle: Bundle
     sequence: int | None = None
     key_id: str | None = None
+    expires_s: int | None = None
+    files: Mapping[str, bytes] = {}
 
 
 def make(
@@ -102,7 +105,7 @@ def read(archive: bytes, terms: Terms, now_s: int) -> Release:
     """The release that an archive is. Raises ReleaseInvalid."""
     try:
         files = unpack(archive)
-        key_id = _verified(files, terms, now_s) if terms.keys else None
+        signed = _verified(files, terms, now_s) if terms.keys else None
         manifest = _object(files.get(MANIFEST, b"{}"), MANIFEST)
         bundle = read_bundle({name: files[name] for name in files if _is_policy(name)})
     except (ArchiveInvalid, BundleInvalid) as error:
@@ -113,7 +116,14 @@ def read(archive: bytes, terms: Terms, now_s: int) -> Release:
     said = manifest.get("revision", "")
     if terms.keys and said != bundle.revision:
         raise ReleaseInvalid("its manifest says another revision than its files have")
-    return Release(bundle=bundle, sequence=sequence, key_id=key_id)
+    signed_id, expires_s = signed or (None, None)
+    return Release(
+        bundle=bundle,
+        sequence=sequence,
+        key_id=signed_id,
+        expires_s=expires_s,
+        files={name: files[name] for name in files if _is_policy(name)},
+    )
 
 
 def _is_policy(name: str) -> bool:
@@ -132,8 +142,8 @@ def _sequence(manifest: Mapping[str, Any]) -> int | None:
     return sequence
 
 
-def _verified(files: Mapping[str, bytes], terms: Terms, now_s: int) -> str:
-    """The id of the key that signed exactly these files. Raises ReleaseInvalid."""
+def _verified(files: Mapping[str, bytes], terms: Terms, now_s: int) -> tuple[str, int | None]:
+    """The id of the key that signed exactly these files, and until when. Raises ReleaseInvalid."""
     if SIGNATURES not in files:
         raise ReleaseInvalid("it is not signed")
     tokens = _object(files[SIGNATURES], SIGNATURES).get("signatures")
@@ -146,7 +156,7 @@ def _verified(files: Mapping[str, bytes], terms: Terms, now_s: int) -> str:
         raise ReleaseInvalid("it is not valid now: its time has not come, or has passed")
     if _listed(claims.get("files")) != _listed(_hashes(files)):
         raise ReleaseInvalid("what is signed is not what is in it")
-    return key_id
+    return key_id, _time(claims, "exp", 0) or None
 
 
 def _time(claims: Mapping[str, Any], name: str, otherwise: int) -> int:

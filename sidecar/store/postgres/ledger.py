@@ -38,6 +38,7 @@ from sidecar.store.ledger import (
 from sidecar.store.news.process import News, Watch
 from sidecar.store.noted import Note
 from sidecar.store.owners.files import Owners
+from sidecar.store.policy import Activation, PolicyBallot, PolicyOffer
 from sidecar.store.postgres import (
     approvals,
     budgets,
@@ -160,19 +161,29 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         return sealer.open(found, aad)
 
     async def activate_policy(
-        self, revision: str, now_ns: int, sequence: int | None = None
+        self, revision: str, now_ns: int, sequence: int | None = None, *, loosens: bool = False
     ) -> bool:
         """Intents decided under any other revision are refused from now on, in every sidecar.
 
-        False, and nothing is changed, where a release with that number is rolled back.
+        False, and nothing is changed, where a release with that number is rolled back, or one that
+        ``loosens`` is not approved.
         """
+        wanted = Activation(revision=revision, sequence=sequence, loosens=loosens)
         return await self._writer.run(
-            lambda turn: transactions.activate_policy(turn, revision, now_ns, sequence)
+            lambda turn: transactions.activate_policy(turn, wanted, now_ns)
         )
 
     async def note(self, note: Note) -> bool:
         """Append an entry about the gateway itself; False where its state stands already."""
         return await self._writer.run(lambda turn: transactions.note(turn, note))
+
+    async def offer_policy(self, made: PolicyOffer) -> PolicyOffer:
+        """Have people vote on a looser revision; the offer that stands."""
+        return await self._writer.run(lambda turn: transactions.offer_policy(turn, made))
+
+    async def vote_policy(self, ballot: PolicyBallot) -> str | None:
+        """Count a vote on the offer: None, or the code of why it does not count."""
+        return await self._writer.run(lambda turn: transactions.vote_policy(turn, ballot))
 
     def hold_owner(self, name: str) -> None:
         """Claims made under this name are alive until ``close`` or this process's death.

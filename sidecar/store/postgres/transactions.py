@@ -38,6 +38,20 @@ from sidecar.store.ledger import (
     resolved_body,
 )
 from sidecar.store.noted import Note
+from sidecar.store.policy import (
+    POLICY_OFFER,
+    Activation,
+    PolicyBallot,
+    PolicyOffer,
+    kept,
+    may_activate,
+    offered,
+    offered_body,
+    read_offer,
+    used,
+    vote_body,
+    voted,
+)
 from sidecar.store.postgres import approvals, budgets, calls, chain, claims, durables, stops, vault
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
@@ -59,9 +73,15 @@ from sidecar.store.step_up import short_of
 from sidecar.store.stop import LiftBallot, Stop, why_not_lifted
 
 
-async def activate_policy(turn: Turn, revision: str, now_ns: int, sequence: int | None) -> bool:
-    """Set the revision intents must have been decided under; False where it is rolled back."""
+async def activate_policy(turn: Turn, wanted: Activation, now_ns: int) -> bool:
+    """Set the revision intents must have been decided under; False where it is rolled back, or
+    looser and not approved."""
+    revision, sequence = wanted.revision, wanted.sequence
     numbered = {} if sequence is None else {"sequence": sequence}
+    offer = read_offer(await vault.hold_state(turn.connection, POLICY_OFFER))
+    active = (await vault.hold_state(turn.connection, POLICY_REVISION) or b"").decode()
+    if wanted.loosens and not may_activate(offer, revision, active):
+        return False
     if sequence is not None:
         state = await vault.get_state(turn.connection, POLICY_NEWEST)
         if is_rolled_back(state, revision, sequence):
@@ -70,6 +90,8 @@ async def activate_policy(turn: Turn, revision: str, now_ns: int, sequence: int 
     if await vault.set_state(turn, POLICY_REVISION, revision.encode()):
         body = {"revision": revision, **numbered}
         await _append(turn, "policy_activated", "", now_ns, body)
+    if (after := used(offer, revision)) is not None:
+        await vault.set_state(turn, POLICY_OFFER, kept(after))
     return True
 
 
@@ -79,6 +101,27 @@ async def note(turn: Turn, note: Note) -> bool:
         return False
     await _append(turn, note.kind, note.project, note.at_ns, note.body)
     return True
+
+
+async def offer_policy(turn: Turn, made: PolicyOffer) -> PolicyOffer:
+    """Have people vote on a looser revision; the offer that stands."""
+    there = read_offer(await vault.hold_state(turn.connection, POLICY_OFFER))
+    offer = offered(there, made)
+    if await vault.set_state(turn, POLICY_OFFER, kept(offer)):
+        await _append(turn, "policy_offered", "", made.offered_at_ns, offered_body(offer))
+    return offer
+
+
+async def vote_policy(turn: Turn, ballot: PolicyBallot) -> str | None:
+    """Count a vote on the offer: None, or the code of why it does not count."""
+    if await approvals.is_revoked(turn.connection, ballot.voter):
+        return "approver_not_eligible"
+    found = voted(read_offer(await vault.hold_state(turn.connection, POLICY_OFFER)), ballot)
+    if isinstance(found, str):
+        return found
+    await vault.set_state(turn, POLICY_OFFER, kept(found))
+    await _append(turn, "policy_vote", "", ballot.now_ns, vote_body(ballot, found))
+    return None
 
 
 async def commit_intent(turn: Turn, intent: Intent, arguments: bytes | None) -> IntentResult:

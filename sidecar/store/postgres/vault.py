@@ -50,6 +50,14 @@ async def get_state(connection: Connection, name: str) -> bytes | None:
     return value
 
 
+async def hold_state(connection: Connection, name: str) -> bytes | None:
+    """A named value that no other transaction changes until this one ends."""
+    value: bytes | None = await connection.fetchval(
+        "SELECT value FROM gateway_state WHERE name = $1 FOR UPDATE", name
+    )
+    return value
+
+
 async def set_state(turn: Turn, name: str, value: bytes) -> bool:
     """Set a named value; False when it was that already."""
     if await get_state(turn.connection, name) == value:

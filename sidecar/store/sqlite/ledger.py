@@ -35,6 +35,7 @@ from sidecar.store.ledger import (
 from sidecar.store.news.process import News, Watch
 from sidecar.store.noted import Note
 from sidecar.store.owners.files import Owners
+from sidecar.store.policy import Activation, PolicyBallot, PolicyOffer
 from sidecar.store.reading import GatewayReads, GatewayStatements, anchor_state, told_state
 from sidecar.store.sealing import (
     GATEWAY_SEAL,
@@ -137,15 +138,23 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         return sealer.open(found, aad)
 
     async def activate_policy(
-        self, revision: str, now_ns: int, sequence: int | None = None
+        self, revision: str, now_ns: int, sequence: int | None = None, *, loosens: bool = False
     ) -> bool:
         """Intents decided under any other revision are refused from now on.
 
-        False, and nothing is changed, where a release with that number is rolled back.
+        False, and nothing is changed, where a release with that number is rolled back, or one that
+        ``loosens`` is not approved.
         """
-        return await self._writer.run(
-            lambda c: self._jobs.activate_policy(c, revision, now_ns, sequence)
-        )
+        wanted = Activation(revision=revision, sequence=sequence, loosens=loosens)
+        return await self._writer.run(lambda c: self._jobs.activate_policy(c, wanted, now_ns))
+
+    async def offer_policy(self, made: PolicyOffer) -> PolicyOffer:
+        """Have people vote on a looser revision; the offer that stands."""
+        return await self._writer.run(lambda c: self._jobs.offer_policy(c, made))
+
+    async def vote_policy(self, ballot: PolicyBallot) -> str | None:
+        """Count a vote on the offer: None, or the code of why it does not count."""
+        return await self._writer.run(lambda c: self._jobs.vote_policy(c, ballot))
 
     async def note(self, note: Note) -> bool:
         """Append an entry about the gateway itself; False where its state stands already."""

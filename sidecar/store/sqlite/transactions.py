@@ -38,6 +38,20 @@ from sidecar.store.ledger import (
     resolved_body,
 )
 from sidecar.store.noted import Note
+from sidecar.store.policy import (
+    POLICY_OFFER,
+    Activation,
+    PolicyBallot,
+    PolicyOffer,
+    kept,
+    may_activate,
+    offered,
+    offered_body,
+    read_offer,
+    used,
+    vote_body,
+    voted,
+)
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
@@ -66,10 +80,16 @@ class Transactions:
         self._chain = chain
 
     def activate_policy(
-        self, connection: sqlite3.Connection, revision: str, now_ns: int, sequence: int | None
+        self, connection: sqlite3.Connection, wanted: Activation, now_ns: int
     ) -> bool:
-        """Set the revision intents must have been decided under; False where it is rolled back."""
+        """Set the revision intents must have been decided under; False where it is rolled back, or
+        looser and not approved."""
+        revision, sequence = wanted.revision, wanted.sequence
         numbered = {} if sequence is None else {"sequence": sequence}
+        offer = read_offer(vault.get_state(connection, POLICY_OFFER))
+        active = (vault.get_state(connection, POLICY_REVISION) or b"").decode()
+        if wanted.loosens and not may_activate(offer, revision, active):
+            return False
         if sequence is not None:
             state = vault.get_state(connection, POLICY_NEWEST)
             if is_rolled_back(state, revision, sequence):
@@ -78,6 +98,8 @@ class Transactions:
         if vault.set_state(connection, POLICY_REVISION, revision.encode()):
             body = {"revision": revision, **numbered}
             self._append(connection, "policy_activated", "", now_ns, body)
+        if (after := used(offer, revision)) is not None:
+            vault.set_state(connection, POLICY_OFFER, kept(after))
         return True
 
     def note(self, connection: sqlite3.Connection, note: Note) -> bool:
@@ -86,6 +108,27 @@ class Transactions:
             return False
         self._append(connection, note.kind, note.project, note.at_ns, note.body)
         return True
+
+    def offer_policy(self, connection: sqlite3.Connection, made: PolicyOffer) -> PolicyOffer:
+        """Have people vote on a looser revision; the offer that stands."""
+        there = read_offer(vault.get_state(connection, POLICY_OFFER))
+        offer = offered(there, made)
+        if vault.set_state(connection, POLICY_OFFER, kept(offer)):
+            body = offered_body(offer)
+            self._append(connection, "policy_offered", "", made.offered_at_ns, body)
+        return offer
+
+    def vote_policy(self, connection: sqlite3.Connection, ballot: PolicyBallot) -> str | None:
+        """Count a vote on the offer: None, or the code of why it does not count."""
+        if approvals.is_revoked(connection, ballot.voter):
+            return "approver_not_eligible"
+        found = voted(read_offer(vault.get_state(connection, POLICY_OFFER)), ballot)
+        if isinstance(found, str):
+            return found
+        vault.set_state(connection, POLICY_OFFER, kept(found))
+        body = vote_body(ballot, found)
+        self._append(connection, "policy_vote", "", ballot.now_ns, body)
+        return None
 
     def commit_intent(
         self, connection: sqlite3.Connection, intent: Intent, arguments: bytes | None

@@ -5,6 +5,8 @@
    tightened the other way round. Where the effect stays and the terms or limits differ, it is
    changed.
 2. An answer for want of one (``error``) denies, so a candidate that fails is never looser.
+3. A decision whose document lacks a fact that the candidate reads is unjudged: nobody knows what it
+   would have been, so it stands for a looser one.
 
 Source: gateway.md §2.8 (activation).
 """
@@ -16,7 +18,7 @@ from msgspec import Struct
 
 from sidecar.gateway.policy.result import PolicyAnswer
 
-Kind = Literal["same", "loosened", "tightened", "changed"]
+Kind = Literal["same", "loosened", "tightened", "changed", "unjudged"]
 EXAMPLES_MAX = 10
 _STRICTNESS = ("allow", "allow_with_limits", "require_approval", "deny")
 
@@ -40,8 +42,14 @@ class Report(Struct, frozen=True, kw_only=True):
     loosened: int = 0
     tightened: int = 0
     changed: int = 0
+    unjudged: int = 0
     examples: tuple[Difference, ...] = ()
     activated: bool = False
+
+    @property
+    def loosens(self) -> bool:
+        """Whether it may be looser than what decides."""
+        return bool(self.loosened or self.unjudged)
 
 
 def kind_of(before: PolicyAnswer, after: PolicyAnswer) -> Kind:
@@ -81,5 +89,6 @@ def report(revision: str, found: Iterable[Difference]) -> Report:
         loosened=kinds.count("loosened"),
         tightened=kinds.count("tightened"),
         changed=kinds.count("changed"),
+        unjudged=kinds.count("unjudged"),
         examples=tuple(differing[:EXAMPLES_MAX]),
     )

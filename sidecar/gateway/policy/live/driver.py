@@ -4,10 +4,13 @@ be tried beside it.
 **Rules**
 1. A bundle that cannot be used changes nothing: the last good one decides on, and the log says why.
 2. Before another bundle decides, the last decisions are judged by it and compared. Where it is
-   looser than what decided, it is not activated unless that is accepted.
+   looser than what decided, it is not activated unless that is accepted, or two people have
+   approved that very revision in the place of this one.
 3. The change is one: no decision is given between the new engine and its activation in the ledger,
    and what the old engine was asked it answers.
-4. A shadow decides nothing: it is asked after the answer is given, at most a few at a time, and
+4. What cannot be refreshed, or is out of its time, decides on and is told of; for too long, and
+   it decides nothing.
+5. A shadow decides nothing: it is asked after the answer is given, at most a few at a time, and
    what it does wrong touches no call.
 """
 
@@ -17,20 +20,25 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
-from msgspec.structs import replace
+from msgspec import structs
 
+from sidecar import clock
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.document import encode
-from sidecar.gateway.policy.facts import Fact
+from sidecar.gateway.policy.facts import Fact, missing
 from sidecar.gateway.policy.live.change import Difference, Report, difference, kind_of, report
+from sidecar.gateway.policy.live.freshness import DAY_NS, Freshness
 from sidecar.gateway.policy.release import Release
-from sidecar.gateway.policy.result import PolicyAnswer
+from sidecar.gateway.policy.result import PolicyAnswer, denied
 from sidecar.gateway.policy.worker import PolicyWorker
+from sidecar.store.policy import PolicyOffer
+from sidecar.store.ports import PolicyBook
 from sidecar.telemetry import POLICY_RELOADS, SHADOW_DECISIONS, TASK_FAILURES, log
 
 SHADOWS_MAX = 64
 DOCUMENT_BYTES_MAX = 64 * 1024
 _REST_SECONDS = 0.01
+_TOO_OLD = "the policy could not be refreshed, or has been out of its time, for too long"
 _log = log("policy")
 
 Activate = Callable[[int | None], Awaitable[None]]
@@ -52,8 +60,18 @@ class LivePolicy:
         remember: int = 200,
         accept_loosening: bool = False,
         shadow: Release | None = None,
+        stale_ns_max: int = DAY_NS,
+        now_ns: Callable[[], int] = clock.now_ns,
+        steady_ns: Callable[[], int] = clock.steady_ns,
     ) -> None:
         self.activate: Activate = _nobody
+        self.activate_approved: Activate = _nobody
+        self.keep: Callable[[Release], None] = _unkept
+        self._release = release
+        self._fresh = Freshness(stale_ns_max)
+        self._fresh.refreshed(release.expires_s)
+        self._now_ns = now_ns
+        self._steady_ns = steady_ns
         self._make = make
         self._worker = make(release)
         self._reads: frozenset[Fact] = frozenset()
@@ -79,6 +97,29 @@ class LivePolicy:
     def answering(self) -> bool:
         """Whether a child is there to decide."""
         return self._worker.answering
+
+    @property
+    def release(self) -> Release:
+        """What decides."""
+        return self._release
+
+    @property
+    def stale_ns(self) -> int:
+        """For how long what decides could not be refreshed, or has been out of its time."""
+        return self._fresh.stale_ns(self._now_ns(), self._steady_ns())
+
+    @property
+    def too_old(self) -> bool:
+        """Whether it has been so for too long: nothing is decided then."""
+        return self._fresh.too_old(self._now_ns(), self._steady_ns())
+
+    def refreshed(self, release: Release) -> None:
+        """What decides was found as it is."""
+        self._fresh.refreshed(release.expires_s)
+
+    def not_refreshed(self) -> None:
+        """Whether what decides is still what should decide could not be found out."""
+        self._fresh.failed(self._steady_ns())
 
     async def start(self) -> None:
         """Start the engine, and the shadow's. Raises SidecarError."""
@@ -106,6 +147,8 @@ class LivePolicy:
     async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
         """The policy's answer on an action's document; without one a denial with ``error``."""
         await self._open.wait()
+        if self.too_old:
+            return structs.replace(denied(_TOO_OLD), revision=self.revision)
         answer = await self._worker.decide(document)
         self._remember(document, answer)
         if self._shadow is not None:
@@ -115,10 +158,13 @@ class LivePolicy:
     async def visible(self, document: dict[str, Any]) -> PolicyAnswer:
         """The policy's answer on whether a principal may see a tool."""
         await self._open.wait()
+        if self.too_old:
+            return structs.replace(denied(_TOO_OLD), revision=self.revision)
         return await self._worker.visible(document)
 
-    async def change(self, release: Release) -> Report:
-        """Judge the last decisions by another release; let it decide where it may.
+    async def change(self, release: Release, *, approved: bool = False) -> Report:
+        """Judge the last decisions by another release; let it decide where it may. ``approved``:
+        where the ledger says that people have approved it, however loose.
 
         Raises SidecarError where it cannot be used; then nothing has changed.
         """
@@ -126,31 +172,47 @@ class LivePolicy:
             candidate = self._make(release)
             await candidate.start()
             try:
-                found = await self._judged_again(candidate)
-                if found.loosened and not self._accept_loosening:
+                found, judged = await self._judged_again(candidate)
+                if found.loosens and not self._accept_loosening and not approved:
                     await candidate.stop()
                     return found
-                await self._swap(candidate, release.sequence)
+                activate = self.activate_approved if approved else self.activate
+                await self._swap(candidate, release, activate)
+                # The next change is judged against what decides now, not what did once.
+                since = [each for each in self._last if each[1].revision == candidate.revision]
+                self._last.clear()
+                self._last.extend([*judged, *since])
             except BaseException:
                 await candidate.stop()
                 raise
-            return replace(found, activated=True)
+            return structs.replace(found, activated=True)
 
-    async def _judged_again(self, candidate: PolicyWorker) -> Report:
+    async def _judged_again(
+        self, candidate: PolicyWorker
+    ) -> tuple[Report, list[tuple[bytes, PolicyAnswer]]]:
+        """What the candidate would have done, and the last decisions as it gives them."""
         found: list[Difference] = []
+        judged: list[tuple[bytes, PolicyAnswer]] = []
         for encoded, before in tuple(self._last):
             document = orjson.loads(encoded)
             after = await candidate.decide(document)
-            found.append(difference(_tool(document), before, after))
-        return report(candidate.revision, found)
+            told = difference(_tool(document), before, after)
+            if missing(document, candidate.reads):
+                told = structs.replace(told, kind="unjudged")
+            elif after.error is None:
+                judged.append((encoded, after))
+            found.append(told)
+        return report(candidate.revision, found), judged
 
-    async def _swap(self, candidate: PolicyWorker, sequence: int | None) -> None:
+    async def _swap(self, candidate: PolicyWorker, release: Release, activate: Activate) -> None:
         before = self._worker
         self._open.clear()
         try:
             self._worker = candidate
             self._know()
-            await self.activate(sequence)
+            await activate(release.sequence)
+            self._release = release
+            self.refreshed(release)
         except BaseException:
             self._worker = before
             self._know()
@@ -160,6 +222,7 @@ class LivePolicy:
         while before.waiting:  # noqa: ASYNC110 - each has its deadline; nobody else wants an event
             await asyncio.sleep(_REST_SECONDS)
         await before.stop()
+        self.keep(release)
 
     def _remember(self, document: dict[str, Any], answer: PolicyAnswer) -> None:
         if answer.error is None:
@@ -196,15 +259,30 @@ class LivePolicy:
 
 
 class PolicyWatch:
-    """Looks at the configured bundle every ``rest_seconds`` and lets what has changed decide."""
+    """Looks at the configured bundle every ``rest_seconds`` and lets what has changed decide.
+
+    ``book``: where people approve what would loosen; where there is none nobody can. ``signers``
+    are identities of who signs under a key id.
+    """
 
     def __init__(
-        self, policy: LivePolicy, load: Callable[[], Release], rest_seconds: float
+        self,
+        policy: LivePolicy,
+        load: Callable[[], Release],
+        rest_seconds: float,
+        *,
+        book: PolicyBook | None = None,
+        signers: Callable[[str], tuple[str, ...]] = lambda _: (),
+        now_ns: Callable[[], int] = clock.now_ns,
     ) -> None:
         self._policy = policy
         self._load = load
         self._rest_seconds = rest_seconds
+        self._book = book
+        self._signers = signers
+        self._now_ns = now_ns
         self._refused = ""
+        self._waiting = ""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -220,25 +298,40 @@ class PolicyWatch:
 
     async def look(self) -> Report | None:
         """Look once: the report on another bundle than the one that decides, None where it is the
-        same, was refused before, or cannot be used.
+        same, was refused before, waits for people, or cannot be used.
         """
         try:
             release = await asyncio.to_thread(self._load)
         except SidecarError as error:
             self._refuse(f"unreadable {error}", error)
             return None
-        if release.bundle.revision in (self._policy.revision, self._refused):
+        revision = release.bundle.revision
+        if revision == self._policy.revision:
+            self._refused = self._waiting = ""
+            self._policy.refreshed(release)
+            return None
+        if revision == self._refused:
             return None
         try:
-            found = await self._policy.change(release)
+            return await self._changed(release)
         except SidecarError as error:
-            self._refuse(release.bundle.revision, error)
+            self._refuse(revision, error)
             return None
-        self._refused = "" if found.activated else found.revision
+
+    async def _changed(self, release: Release) -> Report | None:
+        revision = release.bundle.revision
+        approved = self._is_approved(revision)
+        if revision == self._waiting and not approved and self._is_offered(revision):
+            return None
+        found = await self._policy.change(release, approved=approved)
+        if not found.activated:
+            self._waiting = revision
+            await self._offer(release, found)
+            self._policy.refreshed(self._policy.release)  # what is there is good; people decide
         POLICY_RELOADS.labels("activated" if found.activated else "loosening").inc()
         for each in found.examples:
             _log.info("policy_change", **_told(each))
-        tell = _log.warning if found.loosened else _log.info
+        tell = _log.warning if found.loosens else _log.info
         tell(
             "policy_changed" if found.activated else "policy_loosening_not_activated",
             revision=found.revision,
@@ -246,10 +339,53 @@ class PolicyWatch:
             loosened=found.loosened,
             tightened=found.tightened,
             changed=found.changed,
+            unjudged=found.unjudged,
+            approved=approved,
         )
         return found
 
+    def _is_approved(self, revision: str) -> bool:
+        """Whether people approved it in the place of what decides here, or another sidecar on this
+        ledger decides by it already."""
+        if self._book is None:
+            return False
+        offer, active = self._book.policy_offer(), self._book.active_policy()
+        if active == revision:
+            return True
+        if offer is None or offer.state != "approved":
+            return False
+        return (offer.revision, offer.before) == (revision, active)
+
+    def _is_offered(self, revision: str) -> bool:
+        """Whether people are asked about it, or were; where nobody is, that is told once."""
+        if self._book is None:
+            return True
+        offer = self._book.policy_offer()
+        if offer is None or offer.state == "activated":
+            return False
+        return (offer.revision, offer.before) == (revision, self._policy.revision)
+
+    async def _offer(self, release: Release, found: Report) -> None:
+        if self._book is None:
+            return
+        await self._book.offer_policy(
+            PolicyOffer(
+                revision=found.revision,
+                before=self._policy.revision,
+                offered_at_ns=self._now_ns(),
+                compared=found.compared,
+                loosened=found.loosened,
+                tightened=found.tightened,
+                changed=found.changed,
+                unjudged=found.unjudged,
+                sequence=release.sequence,
+                key_id=release.key_id or "",
+                signers=self._signers(release.key_id) if release.key_id else (),
+            )
+        )
+
     def _refuse(self, what: str, error: SidecarError) -> None:
+        self._policy.not_refreshed()
         if what != self._refused:
             self._refused = what
             POLICY_RELOADS.labels("unusable").inc()
@@ -261,8 +397,12 @@ class PolicyWatch:
             try:
                 await self.look()
             except Exception as error:
+                self._policy.not_refreshed()
                 TASK_FAILURES.labels("policy watch").inc()
                 _log.warning("policy_not_looked_at", fault=error)
+            if self._policy.stale_ns:
+                seconds = self._policy.stale_ns // 10**9
+                _log.error("policy_stale", seconds=seconds, denies=self._policy.too_old)
 
 
 def _tool(document: dict[str, Any]) -> str:
@@ -279,6 +419,10 @@ def _told(each: Difference) -> dict[str, str]:
         "code": each.code,
         "input_digest": each.input_digest,
     }
+
+
+def _unkept(_release: Release) -> None:
+    """Where nobody keeps what decides."""
 
 
 async def _nobody(_sequence: int | None) -> None:
