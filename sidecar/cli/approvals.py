@@ -19,7 +19,7 @@ from sidecar.cli.asking import control, in_path
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, deciding, emit, show_lines, talk
 from sidecar.config import Loaded
-from sidecar.errors import SidecarError
+from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.approval import Ground, current
 from sidecar.plain import plain, plained
 from sidecar.store.step_up import words
@@ -91,6 +91,56 @@ def approve(
 ) -> None:
     """Approve a request, once, for the one action and key it is about."""
     _decide("approve", approval_id, reason, load_config(config, store, client__key=key), output)
+
+
+@command.command("approve-batch")
+@click.argument("pairs", nargs=-1, required=True, metavar="ID=ACTION_HASH...")
+@deciding(whose="Your approver key")
+@common()
+def approve_batch(
+    pairs: tuple[str, ...],
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Approve several requests, each by a vote of its own, with one reason.
+
+    Each is named by its id and the hash of its action, as sidecar approvals list --output json
+    tells them. What did not count is said, and exits 1.
+
+    \b
+    Example:
+      $ sidecar approvals approve-batch 0192…=sha256:5f… 0193…=sha256:a0… --reason "orders checked"
+      0192… approved
+      0193… not counted: the request is no longer pending (approval_denied)
+    """
+    loaded = load_config(config, store, client__key=key)
+    votes = [_item(loaded, pair) for pair in pairs]
+    told = control(loaded, "/v1/approval-batches", {"reason": reason, "approvals": votes})
+    emit(told, output, lambda: "\n".join(map(_outcome, told["outcomes"])))
+    if not all(each["counted"] for each in told["outcomes"]):
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _item(loaded: Loaded, pair: str) -> dict[str, str]:
+    """One vote of a batch, of what is shown now."""
+    named, _, action_hash = pair.partition("=")
+    shown = control(loaded, f"/v1/approvals/{in_path(named, 'an approval')}")
+    if shown["action_hash"] != action_hash:
+        raise SidecarError(
+            f"{named} is not for the action {plain(action_hash)[:80]!r}",
+            do="Look at it again: sidecar approvals show ID. Nothing was approved.",
+        )
+    talk(shown["summary"])
+    digest = shown["shown_digest"]
+    return {"approval_id": named, "action_hash": action_hash, "shown_digest": digest}
+
+
+def _outcome(told: dict[str, Any]) -> str:
+    word = told["status"] if told["counted"] else f"not counted: {told['detail']} ({told['code']})"
+    return plain(f"{told['approval_id']} {word}")
 
 
 @command.command()

@@ -24,7 +24,7 @@ _REMEDIES = {
 }
 
 
-def control(loaded: Loaded, path: str, body: dict[str, str] | None = None) -> Any:
+def control(loaded: Loaded, path: str, body: dict[str, Any] | None = None) -> Any:
     """One request to the running sidecar's control API. Raises SidecarError."""
     client = loaded.config.client
     if not client.key:

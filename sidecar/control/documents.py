@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from processors.model.call import Approval, EffectKnown
+from processors.model.call import Approval, ApprovalStatus, EffectKnown
 from processors.model.names import Capture, Effect, PrincipalKind, SideEffectClass
 from processors.model.principal import KeyKind, Role
 from processors.model.step import Step
@@ -152,6 +152,23 @@ class ApprovalPage(Struct, frozen=True, kw_only=True):
 
     approvals: tuple[Approval, ...]
     next_cursor: str | UnsetType = UNSET
+
+
+class BatchOutcome(Struct, frozen=True, kw_only=True):
+    """What became of one vote of a batch: whether it counted, how the request stands, or the code
+    and words of why it did not."""
+
+    approval_id: str
+    counted: bool
+    status: ApprovalStatus | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+class BatchOutcomes(Struct, frozen=True, kw_only=True):
+    """One outcome for each request that was listed, in that order."""
+
+    outcomes: tuple[BatchOutcome, ...]
 
 
 class StopList(Struct, frozen=True, kw_only=True):

@@ -37,9 +37,15 @@ def fill(message: Any, values: Mapping[str, Any]) -> None:
 
 
 def values_of(message: Any) -> dict[str, Any]:
-    """The fields that are set, by name; for messages of scalars and lists of them."""
+    """The fields that are set, by name; for messages of scalars, of such messages, and lists."""
+
+    def plain(field: Any, value: Any) -> Any:
+        return value if field.message_type is None else values_of(value)
+
     return {
-        field.name: list(value) if field.is_repeated else value
+        field.name: [plain(field, each) for each in value]
+        if field.is_repeated
+        else plain(field, value)
         for field, value in message.ListFields()
     }
 

@@ -274,6 +274,16 @@ OPERATIONS: tuple[Operation, ...] = (
         errors=(404, 409, 429),
     ),
     Operation(
+        name="approve_batch",
+        service="ApprovalService",
+        method="POST",
+        path="/v1/approval-batches",
+        summary="Approve the listed requests, each by a vote of its own, with one reason.",
+        asks=requests.ApproveBatchRequest,
+        gives=documents.BatchOutcomes,
+        permission="approvals.decide",
+    ),
+    Operation(
         name="list_stops",
         service="StopService",
         path="/v1/stops",

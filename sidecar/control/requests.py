@@ -31,6 +31,7 @@ Cursor = Annotated[
         description="`next_cursor` of the page before; its form may change.",
     ),
 ]
+BATCH_MAX = 100
 Filter = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,256}$")]
 Limit = Annotated[int, Meta(ge=1, le=LIST_MAX, description="At most this many in one page.")]
 Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -195,6 +196,22 @@ class DenyRequest(Request, frozen=True, kw_only=True):
     approval_id: Id
     reason: Reason
     shown_digest: Filter | None = None
+
+
+class BatchItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One request of a batch: which, for which action, and which summary the approver saw."""
+
+    approval_id: Id
+    action_hash: Filter
+    shown_digest: Filter
+
+
+class ApproveBatchRequest(Request, frozen=True, kw_only=True):
+    """Votes for the requests that are listed, each named by its id and its action; nothing else
+    names one. Each is a vote of its own and counts, or not, for itself."""
+
+    approvals: Annotated[tuple[BatchItem, ...], Meta(min_length=1, max_length=BATCH_MAX)]
+    reason: Reason
 
 
 class ListStopsRequest(Request, frozen=True, kw_only=True):

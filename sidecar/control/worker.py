@@ -18,8 +18,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from processors.model.call import Approval
@@ -32,7 +33,13 @@ from sidecar.control.changes import CHANGES, Bench
 from sidecar.control.operations import Operation
 from sidecar.control.places import Full, Places
 from sidecar.control.reads import READS, Asked, Views
-from sidecar.control.requests import LIST_MAX, ListApprovalsRequest
+from sidecar.control.requests import (
+    LIST_MAX,
+    ApproveRequest,
+    BatchItem,
+    ListApprovalsRequest,
+)
+from sidecar.errors import StoreUnavailable
 from sidecar.gateway.approval import why_invalid, why_not_eligible
 from sidecar.gateway.audit import missing, verify
 from sidecar.gateway.config import Approvals
@@ -44,6 +51,7 @@ from sidecar.identity.keys import ProviderUnavailable, Unauthenticated
 from sidecar.identity.roles import Forbidden, Permission, acting_in, require
 from sidecar.store import step_up
 from sidecar.store.durable import Disposal
+from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.noted import Note
 from sidecar.store.policy import PolicyBallot, PolicyOffer
@@ -173,8 +181,10 @@ class Desk:
             return render(await self._dispose(operation, asked))
         if name == "resolve_call":
             return render(await self._resolve(asked))
+        if name == "approve_batch":
+            return render(await self._vote_each(asked))
         assert name in ("approve", "deny"), name
-        return render(await self._vote(operation, asked))
+        return render(await self._vote(asked, "deny" if name == "deny" else "approve"))
 
     async def changed(
         self,
@@ -261,7 +271,34 @@ class Desk:
             await asyncio.gather(*waits, return_exceptions=True)
         return self._stopping.is_set()
 
-    async def _vote(self, operation: Operation, asked: Asked) -> Approval:
+    async def _vote_each(self, asked: Asked) -> documents.BatchOutcomes:
+        """Each vote of a batch, in order; what becomes of one changes nothing of another."""
+        listed = [each.approval_id for each in asked.of.approvals]
+        if len(set(listed)) < len(listed):
+            raise Refused(422, "batch_repeats", "a request stands twice in the batch")
+        found = [await self._outcome(asked, each) for each in asked.of.approvals]
+        return documents.BatchOutcomes(outcomes=tuple(found))
+
+    async def _outcome(self, asked: Asked, item: BatchItem) -> documents.BatchOutcome:
+        of = ApproveRequest(
+            approval_id=item.approval_id, reason=asked.of.reason, shown_digest=item.shown_digest
+        )
+        named, one = item.approval_id, msgspec.structs.replace(asked, of=of)
+        try:
+            voted = await self._vote(one, "approve", item.action_hash)
+        except Refused as refused:
+            code, detail = refused.code, refused.detail
+        except (StoreUnavailable, SealBroken) as error:
+            _LOG.error("store_failed", why=error)
+            code, detail = "store_unavailable", "the store cannot be used now"
+        else:
+            return documents.BatchOutcome(approval_id=named, counted=True, status=voted.status)
+        return documents.BatchOutcome(approval_id=named, counted=False, code=code, detail=detail)
+
+    async def _vote(
+        self, asked: Asked, decision: Literal["approve", "deny"], action_hash: str | None = None
+    ) -> Approval:
+        """A vote; where ``action_hash`` says for which action, for no other."""
         find = reads.get_approval
         found, voter, of = (
             await self._run(lambda: find(self._views, asked)),
@@ -269,9 +306,11 @@ class Desk:
             asked.of,
         )
         code = why_not_eligible(found, voter, self._rules)
-        if code is None and operation.name == "approve" and not self._in_time():
+        if action_hash not in (None, found.action_hash):
+            code = "approval_mismatch"
+        if code is None and decision == "approve" and not self._in_time():
             code = "clock_skewed"
-        if code is None and operation.name == "approve" and found.status == "invalidated":
+        if code is None and decision == "approve" and found.status == "invalidated":
             code = why_invalid(found, await self._run(lambda: reads.ground(self._views)))
         if code is None:
             code = await self._book.vote(
@@ -280,7 +319,7 @@ class Desk:
                     approval_id=found.approval_id,
                     voter=voter.id,
                     voter_name=voter.name,
-                    decision="deny" if operation.name == "deny" else "approve",
+                    decision=decision,
                     reason=Masker().mask(of.reason.strip()),  # it stays in the chain for good
                     shown_digest=of.shown_digest or found.shown_digest,
                     now_ns=self._now_ns(),
@@ -490,6 +529,7 @@ _CODES = {
     "self_approval": (403, "who asked, or owns the asking agent, does not decide"),
     "vote_repeated": (409, "you have voted on this request already"),
     "summary_changed": (409, "the summary you saw is not the request's; look again"),
+    "approval_mismatch": (409, "the request is for another action than the one you name"),
     "approval_policy_changed": (409, "policy has changed since this was asked; it is void"),
     "approval_tool_changed": (409, "the tool has changed since this was asked; it is void"),
     step_up.CODE: (403, "your sign-in is not what this request demands of its approvers"),

@@ -163,3 +163,43 @@ class DenyRequest(_message.Message):
     reason: str
     shown_digest: str
     def __init__(self, project: _Optional[str] = ..., approval_id: _Optional[str] = ..., reason: _Optional[str] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class ApproveBatchRequest(_message.Message):
+    __slots__ = ("project", "approvals", "reason")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    approvals: _containers.RepeatedCompositeFieldContainer[BatchItem]
+    reason: str
+    def __init__(self, project: _Optional[str] = ..., approvals: _Optional[_Iterable[_Union[BatchItem, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class BatchItem(_message.Message):
+    __slots__ = ("approval_id", "action_hash", "shown_digest")
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_HASH_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    approval_id: str
+    action_hash: str
+    shown_digest: str
+    def __init__(self, approval_id: _Optional[str] = ..., action_hash: _Optional[str] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class BatchOutcomes(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[BatchOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[BatchOutcome, _Mapping]]] = ...) -> None: ...
+
+class BatchOutcome(_message.Message):
+    __slots__ = ("approval_id", "counted", "status", "code", "detail")
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    approval_id: str
+    counted: bool
+    status: str
+    code: str
+    detail: str
+    def __init__(self, approval_id: _Optional[str] = ..., counted: _Optional[bool] = ..., status: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...

@@ -60,6 +60,11 @@ class ApprovalServiceStub:
                 request_serializer=sidecar_dot_v1_dot_approval__pb2.DenyRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
                 _registered_method=True)
+        self.ApproveBatch = channel.unary_unary(
+                '/sidecar.v1.ApprovalService/ApproveBatch',
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.FromString,
+                _registered_method=True)
 
 
 class ApprovalServiceServicer:
@@ -101,6 +106,13 @@ class ApprovalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApproveBatch(self, request, context):
+        """Approve the listed requests, each by a vote of its own, with one reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ApprovalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +140,11 @@ def add_ApprovalServiceServicer_to_server(servicer, server):
                     servicer.Deny,
                     request_deserializer=sidecar_dot_v1_dot_approval__pb2.DenyRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_approval__pb2.Approval.SerializeToString,
+            ),
+            'ApproveBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApproveBatch,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +283,33 @@ class ApprovalService:
             '/sidecar.v1.ApprovalService/Deny',
             sidecar_dot_v1_dot_approval__pb2.DenyRequest.SerializeToString,
             sidecar_dot_v1_dot_approval__pb2.Approval.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApproveBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.ApprovalService/ApproveBatch',
+            sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.FromString,
             options,
             channel_credentials,
             insecure,

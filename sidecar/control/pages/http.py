@@ -39,6 +39,8 @@ _CLASSES = re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,1024}\Z")
 _AGE = re.compile(r"[1-9][0-9]{0,4}\Z")
 _FORM = "application/x-www-form-urlencoded"
 _FIELDS_MAX = 10
+_PICKS_MAX = 20
+_PICK = re.compile(r"([0-9A-Za-z_-]{1,128}) (sha256:[0-9a-f]{64}) (sha256:[0-9a-f]{64})\Z")
 _OPENS_NOTHING = "That credential opens nothing here."
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -77,6 +79,8 @@ class Pages:
             web.post(f"{root}/sign-out", self._page(self._sign_out)),
             web.get(f"{root}/oidc/{{provider}}", self._page(self._send_away)),
             web.get(f"{root}/signed-in", self._page(self._come_back)),
+            web.get(view.BATCH, self._page(self._several)),
+            web.post(view.BATCH, self._page(self._vote_several)),
             web.get(f"{root}/{{approval_id}}", self._page(self._show)),
             web.post(f"{root}/{{approval_id}}/vote", self._page(self._vote)),
         ]
@@ -130,6 +134,54 @@ class Pages:
         )
         return _html(page, status)
 
+    async def _several(self, request: web.Request) -> web.StreamResponse:
+        return await self._shown_several(request, request.query.get("project"))
+
+    async def _shown_several(
+        self, request: web.Request, project: str | None, told: str = "", status: int = 200
+    ) -> web.StreamResponse:
+        """What this person could approve now, up to as many as a page has."""
+        session, who = self._signed(request, project)
+        principal = await who()
+        asked = requests.ListApprovalsRequest(status="pending")
+        found = await self._desk.answer(BY_NAME["list_approvals"], who, asked, _same)
+        can = [
+            each
+            for each in found.approvals
+            if self._desk.why_not(each, principal) is None
+            and self._desk.step_up(each, principal) is None
+        ]
+        signed = _of(session, principal)
+        return _html(view.batch(can[:_PICKS_MAX], signed, principal.project, told), status)
+
+    async def _vote_several(self, request: web.Request) -> web.StreamResponse:
+        pairs = await _pairs(request, _PICKS_MAX + 3)
+        picks = [value for name, value in pairs if name == "pick"]
+        form = _once(
+            [pair for pair in pairs if pair[0] != "pick"], {"form_token", "project", "reason"}
+        )
+        session, who = self._signed(request, form["project"])
+        if not session.fits(form["form_token"]):
+            raise Refused(403, "form_foreign", "the form is not from your session; open it anew")
+        reason = _reason(form["reason"])
+        if reason is None or not picks:
+            words = "Say why, in some words, and tick what you approve."
+            return await self._shown_several(request, form["project"], words, 400)
+        matched = [_PICK.match(each) for each in picks]
+        asked = requests.ApproveBatchRequest(
+            approvals=tuple(
+                requests.BatchItem(approval_id=each[1], action_hash=each[2], shown_digest=each[3])
+                for each in matched
+                if each is not None
+            ),
+            reason=reason,
+        )
+        if None in matched:
+            raise Refused(400, "form_malformed", "the form is not one of this page's")
+        voted = await self._desk.answer(BY_NAME["approve_batch"], who, asked, _same)
+        told = [(each.approval_id, each.status or each.detail) for each in voted.outcomes]
+        return _html(view.outcomes(told, _of(session, await who())))
+
     async def _vote(self, request: web.Request) -> web.StreamResponse:
         form = await _form(request, {"form_token", "project", "shown_digest", "reason", "decision"})
         session, who = self._signed(request, form["project"])
@@ -137,8 +189,8 @@ class Pages:
             raise Refused(403, "form_foreign", "the form is not from your session; open it anew")
         if form["decision"] not in ("approve", "deny"):
             raise Refused(400, "form_malformed", "the form is not one of this page's")
-        reason = form["reason"].strip().replace("\r\n", "\n")
-        if not 1 <= len(reason) <= requests.REASON_CHARS_MAX or "\x00" in reason:
+        reason = _reason(form["reason"])
+        if reason is None:
             return await self._shown(request, form["project"], "Say why, in some words.", 400)
         asks = requests.DenyRequest if form["decision"] == "deny" else requests.ApproveRequest
         ballot: Any = asks(
@@ -272,22 +324,38 @@ class Pages:
         return f"{self._cookie_name}-login"
 
 
+def _reason(text: str) -> str | None:
+    """Why, as a form has it; None where it says nothing, or more than is kept."""
+    reason = text.strip().replace("\r\n", "\n")
+    said = 1 <= len(reason) <= requests.REASON_CHARS_MAX and "\x00" not in reason
+    return reason if said else None
+
+
 async def _form(request: web.Request, names: set[str]) -> dict[str, str]:
     """The fields of one of our forms, sent by one of our pages. Raises Refused."""
+    return _once(await _pairs(request, _FIELDS_MAX), names)
+
+
+def _once(pairs: list[tuple[str, str]], names: set[str]) -> dict[str, str]:
+    """Fields of which each stands once, and no other. Raises Refused."""
+    if len(pairs) != len(names) or {name for name, _ in pairs} != names:
+        raise Refused(400, "form_malformed", "the form is not one of this page's")
+    return dict(pairs)
+
+
+async def _pairs(request: web.Request, most: int) -> list[tuple[str, str]]:
+    """The fields of a form that one of our pages sent. Raises Refused."""
     _of_this_site(request)
     if request.content_type != _FORM or "Content-Encoding" in request.headers:
         raise Refused(415, "media_type_unknown", "that is no form")
     try:
         text = (await request.read()).decode("ascii")
-        pairs = parse_qsl(
+        return parse_qsl(
             text, keep_blank_values=True, strict_parsing=True, errors="strict",
-            max_num_fields=_FIELDS_MAX,
+            max_num_fields=most,
         )  # fmt: skip
     except ValueError:
         raise Refused(400, "form_malformed", "the form cannot be read") from None
-    if len(pairs) != len(names) or {name for name, _ in pairs} != names:
-        raise Refused(400, "form_malformed", "the form is not one of this page's")
-    return dict(pairs)
 
 
 def _of_this_site(request: web.Request) -> None:

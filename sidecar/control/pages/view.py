@@ -28,6 +28,7 @@ body{color:#1a1a1a;background:#fff}
 pre{background:#f4f4f2;border:1px solid #ccc;padding:1rem}
 pre{white-space:pre-wrap;overflow-wrap:anywhere}
 dt{font-weight:600}dd{margin:0 0 .5rem;overflow-wrap:anywhere}
+fieldset{border:1px solid #ccc;margin:0 0 1rem}input[type=checkbox]{width:auto}
 input,textarea{font:inherit;width:100%;box-sizing:border-box;padding:.4rem;margin:.2rem 0 1rem}
 button{font:inherit;padding:.5rem 1.5rem;margin-right:1rem}
 .told{border-left:4px solid #b30000;padding-left:1rem}
@@ -47,6 +48,7 @@ HEADERS = {
 }
 """What goes with every page."""
 ROOT = "/approvals"
+BATCH = f"{ROOT}/batch"
 
 
 class Signed(Struct, frozen=True, kw_only=True):
@@ -83,7 +85,8 @@ def listing(found: Iterable[Approval], signed: Signed) -> str:
         f" until {instant(each.expires_at_ns)}</li>"
         for each in found
     )
-    body = f"<ul>{rows}</ul>" if rows else "<p>Nothing waits for approval.</p>"
+    several = f'<p><a href="{BATCH}">Decide several at once</a></p>'
+    body = f"<ul>{rows}</ul>{several}" if rows else "<p>Nothing waits for approval.</p>"
     return _page("Waiting for approval", body + _sign_out(signed))
 
 
@@ -124,6 +127,40 @@ def request(
         f"{_stepping(approval, lacks, providers)}"
         f"{_form(approval, signed, why_not)}{_sign_out(signed)}",
     )
+
+
+def batch(found: Sequence[Approval], signed: Signed, project: str, told: str = "") -> str:
+    """Requests to approve together: each whole, each to be ticked on its own, none ticked before;
+    what is ticked says which request, which action and which summary."""
+    rows = "".join(
+        f"<fieldset><pre>{escape(plain_lines(each.summary))}</pre>"
+        f'<label><input type="checkbox" name="pick" value="{escape(pick_of(each))}">'
+        f" Approve this one, asked by {_shown(each.requester_name or each.requester)},"
+        f" until {instant(each.expires_at_ns)}</label></fieldset>"
+        for each in found
+    )
+    form = (
+        f'<form method="post" action="{BATCH}">'
+        f'<input type="hidden" name="form_token" value="{escape(signed.form_token)}">'
+        f'<input type="hidden" name="project" value="{escape(project)}">{rows}'
+        '<label>Why (kept in the audit chain with each)<textarea name="reason" required'
+        ' maxlength="1000" rows="3"></textarea></label>'
+        "<button>Approve what is ticked</button></form>"
+    )
+    body = form if found else "<p>Nothing waits that you can approve.</p>"
+    return _page("Approve several calls?", f"{_told(told)}{body}{_sign_out(signed)}")
+
+
+def outcomes(found: Sequence[tuple[str, str]], signed: Signed) -> str:
+    """What became of each vote of a batch: a request's id, and in words."""
+    rows = "".join(f"<li>{_shown(name)}: {_shown(word)}</li>" for name, word in found)
+    back = f'<p><a href="{ROOT}">What waits</a></p>'
+    return _page("What became of each", f"<ul>{rows}</ul>{back}{_sign_out(signed)}")
+
+
+def pick_of(approval: Approval) -> str:
+    """What a tick says: which request, for which action, and what was shown."""
+    return f"{approval.approval_id} {approval.action_hash} {approval.shown_digest}"
 
 
 def problem(title: str, detail: str) -> str:

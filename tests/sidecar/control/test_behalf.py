@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 from control_rig import AskAbove100, control
+from ledger_rig import asked
 
 from processors.model.principal import Principal
 from sidecar.gateway.approval import why_not_eligible
@@ -110,8 +111,6 @@ def test_an_approval_for_one_person_is_none_for_another(tmp_path):
 
 @pytest.mark.requirement("APR-01")
 def test_whom_a_provider_knows_by_subject_is_known_by_it_here():
-    from test_scopes import asked
-
     found = asked(on_behalf_of="00u7")
     voter = Principal(
         id="oidc:corp:00u7", kind="approver", role="reviewer", project="p", name="ann@example.com"
