@@ -222,7 +222,7 @@ class Rig:
 async def rig(
     folder, *, tool_changes=None, settings=None, upstream_url=None, policy=None, bundle="",
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
-    ledgers=None,
+    ledgers=None, tools_of=None,
     **served,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
@@ -234,7 +234,8 @@ async def rig(
         stack.push_async_callback(made.shop.stop)
         url = upstream_url or f"http://127.0.0.1:{made.shop.port}"
         upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
-        registry = Registry.from_config((upstream,), tools(**(tool_changes or {})), {})
+        known = tools_of or tools(**(tool_changes or {}))
+        registry = Registry.from_config((upstream,), known, {})
         if ledgers is None:
             path, keys = ledger_path or folder / "ledger.db", keyring(made.keys)
             made.ledger = SqliteLedger(path, keys, busy_timeout_ms=busy_timeout_ms)

@@ -42,6 +42,7 @@ from sidecar.gateway.driver import Gateway, Ports, Settings
 from sidecar.gateway.http import GatewayServer
 from sidecar.gateway.policy.opa import OpaServer
 from sidecar.gateway.rpc.mcp import McpWire
+from sidecar.gateway.spool.files import Spools
 from sidecar.gateway.upstream import Upstreams
 from sidecar.identity.driver import Authenticate
 from sidecar.identity.login.http import CodeLogin
@@ -277,6 +278,7 @@ async def _listen(
                 body_bytes_max=config.gateway.body_bytes_max,
                 tls=tls("gateway.tls", config.gateway.tls),
                 mcp=mcp,
+                spools=Spools(Path(loaded.store_folder)),
                 resource=config.gateway.resource,
                 issuers=[each.issuer for each in config.identity.oidc if each.knows_agents],
             ),

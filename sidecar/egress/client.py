@@ -29,6 +29,7 @@ from sidecar.egress import http
 from sidecar.egress.http import INTERIM_MAX as INTERIM_MAX
 from sidecar.egress.http import Connection, Headers
 from sidecar.egress.rules import Endpoint, LeadsBack, Target, TargetRefused, read_target, vet
+from sidecar.egress.upload import Upload
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 Take = Callable[[bytes], Awaitable[object]]
@@ -94,7 +95,7 @@ class Egress:
         method: str,
         path_query: str,
         headers: Headers = (),
-        body: bytes = b"",
+        body: bytes | Upload = b"",
         *,
         deadline_ns: int,
         reuse: bool = False,
@@ -199,7 +200,11 @@ class Egress:
                 self._let_go(connection, dial, whole=whole)
 
     async def _exchange(self, connection: Connection, dial: "_Dial") -> EgressReply:
-        connection.ask(dial.head, dial.body, bodiless=dial.bodiless)
+        if isinstance(dial.body, bytes):
+            connection.ask(dial.head, dial.body, bodiless=dial.bodiless)
+        else:
+            connection.ask(dial.head, b"", bodiless=dial.bodiless)
+            await self._upload(connection, dial.body, dial)
         message, content = await connection.answer()
         headers = tuple(
             [
@@ -224,6 +229,23 @@ class Egress:
         return EgressReply(
             status=message.code, headers=headers, body=bytes(body), address=dial.address
         )
+
+    @staticmethod
+    async def _upload(connection: Connection, body: Upload, dial: "_Dial") -> None:
+        """Write a body that is not in memory. One that is answered before it is whole is not sent
+        on, and its connection is not used again."""
+        try:
+            async with asyncio.timeout(dial.left_seconds):
+                async for piece in body.chunks():
+                    if connection.answered:
+                        break
+                    await connection.write(piece)
+                else:
+                    return
+        except (aiohttp.ClientError, OSError):
+            if not connection.answered:
+                raise
+        connection.force_close()
 
     def _kept(self, dial: "_Dial") -> Connection | None:
         """A connection that is still good for a request."""
@@ -284,7 +306,7 @@ class _Dial(Struct, frozen=True):
     address: str
     bodiless: bool
     head: bytes
-    body: bytes
+    body: bytes | Upload
     ends_ns: int
     begin: Begin | None
     bytes_max: int

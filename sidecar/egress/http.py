@@ -19,7 +19,7 @@ answer, is as strict as ever.
 import asyncio
 import functools
 import ssl
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -77,6 +77,19 @@ class Connection(ResponseHandler):
         else:
             transport.write(head)
             transport.write(body)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the head of an answer has come already."""
+        return not self._owed
+
+    async def write(self, data: bytes) -> None:
+        """Write a piece of a body, as fast as it is taken."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise aiohttp.ServerDisconnectedError
+        transport.write(data)
+        await self._drain_helper()
 
     async def answer(self) -> tuple[RawResponseMessage, StreamReader]:
         """The head of the real answer, and its body as it comes."""
@@ -148,7 +161,7 @@ def verified() -> ssl.SSLContext:
 
 
 def head(
-    method: str, path: str, authority: str, headers: Headers, body: bytes, *, keep: bool
+    method: str, path: str, authority: str, headers: Headers, body: Sized, *, keep: bool
 ) -> bytes:
     """A request's head. Raises ValueError where it could be read as anything else."""
     if not path.isascii() or not path.isprintable() or " " in path or "#" in path:
@@ -159,7 +172,7 @@ def head(
         "accept-encoding: identity",
     ]
     lines += [f"{name}: {value}" for name, value in headers]
-    if body or method not in ("GET", "HEAD"):
+    if len(body) or method not in ("GET", "HEAD"):
         lines.append(f"content-length: {len(body)}")
     if not keep:
         lines.append("connection: close")

@@ -23,7 +23,7 @@ from msgspec import Struct
 from processors.model.call import Action
 from processors.model.principal import Principal
 from sidecar.canonical import digest
-from sidecar.gateway.content import ACTION_HEADERS, Body, Headers, read_body, read_headers
+from sidecar.gateway.content import ACTION_HEADERS, Body, Headers, Uploaded, read_body, read_headers
 from sidecar.gateway.cost import price
 from sidecar.gateway.native import check_body
 from sidecar.gateway.problem import Refusal, Refused
@@ -51,6 +51,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     raw_path: str
     headers: Headers = ()
     body: bytes = b""
+    upload: Uploaded | None = None
     refusal: Refusal | None = None
     client_ip: str | None = None
     claimed: dict[str, bool] = {}
@@ -60,7 +61,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """A request ready to be judged and sent; ``path``, ``query_raw``, ``headers``, ``body`` are the
     wire.
 
-    ``value`` is the parsed JSON body, None where there is none.
+    ``value`` is the parsed JSON body, None where there is none; ``upload`` the body where it is too
+    large for memory.
     """
 
     tool: RegisteredTool
@@ -69,6 +71,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     query_raw: str
     headers: Headers
     body: bytes
+    upload: Uploaded | None = None
     value: Any = None
 
     @property
@@ -112,6 +115,7 @@ def prepare(
         query_raw=write_pairs(parts.query),
         headers=parts.headers,
         body=request.body,
+        upload=request.upload,
         value=parts.body.value,
     )
 
@@ -148,7 +152,8 @@ def _read(request: ToolRequest, registry: Registry, body_bytes_max: int) -> _Par
     matched = registry.match(request.upstream, request.method, path)
     asked = matched.tool.config.headers
     headers = read_headers(request.headers, asked)
-    body = read_body(request.body, dict(headers).get("content-type", ""), body_bytes_max)
+    kind = dict(headers).get("content-type", "")
+    body = read_body(request.body, kind, body_bytes_max, request.upload)
     _check_readable(matched.tool, body)
     if matched.tool.config.class_ != "read":  # a read takes no key
         check_body(matched.tool.config.idempotency, body.value)
@@ -183,6 +188,7 @@ def _arguments(parts: _Parts) -> dict[str, Any]:
         ("path", parts.matched.path_arguments),
         ("query", _lists(parts.query)),
         ("form", _lists(parts.body.pairs)),
+        ("multipart form", _lists((part.name, part.argument) for part in parts.body.parts)),
         ("body", value if isinstance(value, dict) else {}),
     ):
         _merge(found, members, place)
@@ -204,7 +210,7 @@ def _merge(found: dict[str, Any], members: dict[str, Any], place: str) -> None:
     found.update(members)
 
 
-def _lists(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _lists(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name not in found:

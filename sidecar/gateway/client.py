@@ -70,7 +70,7 @@ class HttpUpstreams:
                 request.method,
                 request.path + query,
                 self._headers(request),
-                request.body,
+                request.body if request.upload is None else request.upload,
                 deadline_ns=request.timeout_ns,
                 reuse=request.class_ == "read",
                 pool=request.tenant,

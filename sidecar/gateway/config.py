@@ -23,6 +23,7 @@ from sidecar.store.ledger import Pace
 
 Mode = Literal["enforce", "observe", "twin"]
 ATTEMPTS_MAX = 100
+BODY_BYTES_MOST = 64 * 1024**2
 _REMEMBER_MOST = 10_000
 _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
@@ -259,7 +260,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Key ``gateway``.
+    """Key ``gateway``. ``body_bytes_max``: at most 64 MiB; above 1 MiB a body is on disk.
 
     ``resource``: the URL at which agents reach the gateway, such as ``https://gateway.example``.
     With it, tokens of identity providers have to be meant for it, or for
@@ -288,6 +289,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
         tls = [Problem(f"tls.{each.path}", each.text) for each in self.tls.problems()]
+        if not 0 < self.body_bytes_max <= BODY_BYTES_MOST:
+            text = f"must be 1 to {BODY_BYTES_MOST} (64 MiB)"
+            tls.append(Problem("body_bytes_max", text))
         if self.resource and not is_resource(self.resource):
             tls.append(Problem("resource", "is no http(s)://host[:port] without a path"))
         return [*self._upstream_problems(), *self._tool_problems(), *self._mcp_problems(), *tls]

@@ -10,12 +10,13 @@ address.
 """
 
 import re
-from collections.abc import Collection
-from typing import Any
+from collections.abc import AsyncIterator, Collection
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from sidecar.canonical import NotCanonical, canonical, sha256
+from sidecar.gateway.multipart import Multipart, NotMultipart, Part, boundary_of
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.strict import NotStrict, read_json
 from sidecar.gateway.target import NotCanonicalTarget, Pairs, read_pairs
@@ -48,6 +49,7 @@ _FRAMING = frozenset(
 )
 HEADERS_MAX = 100
 HEADER_BYTES_MAX = 32 * 1024
+MULTIPART = "multipart/form-data"
 FORM = "application/x-www-form-urlencoded"
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _VALUE = re.compile(r"[\x20-\x7e\x80-\xff\t]*\Z")
@@ -55,14 +57,41 @@ _JSON = re.compile(r"application/(?:json|[a-z0-9.+-]+\+json)\Z")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+\Z")
 
 
+class Uploaded(Protocol):
+    """A body that was spooled: hashed, and taken apart where it is a multipart form."""
+
+    @property
+    def digest(self) -> str:
+        """``sha256:<hex>`` of its bytes."""
+        ...
+
+    @property
+    def parts(self) -> tuple[Part, ...] | None:
+        """Of a multipart form."""
+        ...
+
+    def __len__(self) -> int:
+        """How many bytes."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """All of them, in order."""
+        ...
+
+    def close(self) -> None:
+        """Let it go: its call has ended."""
+        ...
+
+
 class Body(Struct, frozen=True, kw_only=True):
-    """``value`` is a JSON body's value, ``pairs`` a form's; ``readable`` is false for any other
-    type.
+    """``value`` is a JSON body's value, ``pairs`` a form's, ``parts`` a multipart form's;
+    ``readable`` is false for any other type.
     """
 
     media_type: str | None = None
     value: Any = None
     pairs: Pairs = ()
+    parts: tuple[Part, ...] = ()
     digest: str | None = None
     jcs_digest: str | None = None
     readable: bool = True
@@ -115,18 +144,54 @@ def read_headers(headers: Headers, also: Collection[str] = ()) -> Headers:
     return tuple(sorted(kept.items()))
 
 
-def read_body(data: bytes, content_type: str, bytes_max: int) -> Body:
-    """What the body says. Raises Refused 400, 413 or 415."""
+def read_body(
+    data: bytes, content_type: str, bytes_max: int, upload: Uploaded | None = None
+) -> Body:
+    """What the body says, or one that was spooled as it came. Raises Refused 400, 413 or 415."""
+    if upload is not None:
+        return _uploaded(upload, _media_type(content_type))
     if len(data) > bytes_max:
         raise Refused(413, "body_too_large", f"the body is larger than {bytes_max} bytes")
     if not data:
         return Body()
+    parts = _parts(data, content_type)
+    if parts is not None:
+        return _form(sha256(data), parts)
     media_type = _media_type(content_type)
     if _JSON.match(media_type):
         return _json_body(data, media_type)
     if media_type == FORM:
         return Body(media_type=media_type, pairs=_form_pairs(data), digest=sha256(data))
     return Body(media_type=media_type, digest=sha256(data), readable=False)
+
+
+def _parts(data: bytes, content_type: str) -> tuple[Part, ...] | None:
+    """The parts of a multipart form; None where the type is another."""
+    try:
+        boundary = boundary_of(content_type)
+        if boundary is None:
+            return None
+        form = Multipart(boundary)
+        form.feed(data)
+        return form.end()
+    except NotMultipart as error:
+        what = f"the form cannot be read in one way: {error}"
+        raise Refused(400, "form_malformed", what) from error
+
+
+def _form(digest: str, parts: tuple[Part, ...]) -> Body:
+    """A multipart form: what it means are its parts in order, whatever boundary is between."""
+    meant = sha256(canonical([part.document for part in parts]))
+    return Body(media_type=MULTIPART, parts=parts, digest=digest, jcs_digest=meant)
+
+
+def _uploaded(upload: Uploaded, media_type: str) -> Body:
+    if upload.parts is not None:
+        return _form(upload.digest, upload.parts)
+    if _JSON.match(media_type) or media_type == FORM:
+        what = "a body this large is taken as a multipart form, or unread: send less as JSON"
+        raise Refused(413, "body_too_large", what)
+    return Body(media_type=media_type, digest=upload.digest, readable=False)
 
 
 def _media_type(content_type: str) -> str:

@@ -204,6 +204,8 @@ class Gateway:
         task = asyncio.ensure_future(self._call(request, principal, audience))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        if (upload := request.upload) is not None:
+            task.add_done_callback(lambda _: upload.close())
         return await asyncio.shield(task)
 
     async def _made(self, request: ToolRequest, principal: Principal) -> ToolReply:

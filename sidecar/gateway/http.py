@@ -8,7 +8,8 @@ or ``POST /v1/actions`` in; the tool's answer or a problem out.
    body, another form of target, a Host that is none. No tunnel is made. What comes after it on
    the connection is not read.
 3. ``100 Continue`` is sent only when credential, size and framing are good, and to HTTP/1.1 alone.
-4. The body is read whole, up to ``body_bytes_max``, before anything else happens.
+4. The body is read whole, up to ``body_bytes_max``, before anything else happens; what is too large
+   for memory is on disk while its call lasts (``spool``).
 5. A caller that goes away does not stop its call.
 6. Events are passed on as they come, with comments where the tool is silent.
 7. What no handler answers, and how long a caller is waited for: ``listen.http``.
@@ -35,6 +36,7 @@ from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, prefe
 from sidecar.gateway.resource import METADATA, audiences, challenge, metadata
 from sidecar.gateway.rpc.http import Asked
 from sidecar.gateway.rpc.mcp import McpWire
+from sidecar.gateway.spool.files import MEMORY_BYTES_MAX, Spooled, Spools
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
 from sidecar.identity.driver import Authenticate
@@ -97,6 +99,7 @@ class GatewayServer:
         mcp: McpWire | None = None,
         resource: str = "",
         issuers: Sequence[str] = (),
+        spools: Spools | None = None,
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
@@ -104,6 +107,7 @@ class GatewayServer:
         self._body_bytes_max = body_bytes_max
         self._keep_alive_seconds = keep_alive_seconds
         self._mcp = mcp
+        self._spools = spools
         self._resource = resource
         self._issuers = issuers
         self._take_seconds = limits.answer_seconds
@@ -226,13 +230,14 @@ class GatewayServer:
         if upstream in self._gateway.registry.servers:
             said = f"{upstream!r} is an MCP server: it is at /mcp/{upstream}"
             raise Refused(404, "no_such_upstream", said)
-        body = await self._body(request, headers)
+        came = await self._any_body(request, headers)
         call = ToolRequest(
             upstream=upstream,
             method=request.method,
             raw_path=raw_path,
             headers=headers,
-            body=body,
+            body=came if isinstance(came, bytes) else b"",
+            upload=None if isinstance(came, bytes) else came,
             client_ip=request.remote,
         )
         return await self._gateway.call(call, principal, stream)
@@ -285,26 +290,57 @@ class GatewayServer:
             ) from None
         return principal
 
-    async def _body(self, request: web.BaseRequest, headers: Headers) -> bytes:
-        declared = _one(headers, "content-length")
-        if declared is not None and int(declared) > self._body_bytes_max:
-            raise self._too_large()
-        if _one(headers, "expect") is not None and request.version >= HttpVersion11:
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            request.writer.output_size = 0
+    async def _any_body(self, request: web.BaseRequest, headers: Headers) -> bytes | Spooled:
+        """The body of a call, on disk where it is too large for memory. Raises Refused."""
+        memory = self._spools.memory_bytes_max if self._spools is not None else MEMORY_BYTES_MAX
+        if self._body_bytes_max <= memory:
+            return await self._body(request, headers)
+        await self._expected(request, headers)
         if request.content.at_eof():
             return b""
+        begun, chunks = bytearray(), request.content.iter_any()
+        async for chunk in chunks:
+            begun += chunk
+            if len(begun) <= memory:
+                continue
+            if self._spools is None:
+                raise _not_kept(memory, chunked=_one(headers, "content-length") is None)
+            kind = _one(headers, "content-type", "")
+            return await self._spools.take(bytes(begun), chunks, kind, self._body_bytes_max)
+        return bytes(begun)
+
+    async def _body(self, request: web.BaseRequest, headers: Headers) -> bytes:
+        await self._expected(request, headers)
+        if request.content.at_eof():
+            return b""
+        most = min(self._body_bytes_max, MEMORY_BYTES_MAX)
         received = bytearray()
         async for chunk in request.content.iter_any():
             received += chunk
-            if len(received) > self._body_bytes_max:
-                raise self._too_large()
+            if len(received) > most:
+                raise self._too_large(most)
         return bytes(received)
 
-    def _too_large(self) -> Refused:
-        return Refused(
-            413, "body_too_large", f"the body is larger than {self._body_bytes_max} bytes"
-        )
+    async def _expected(self, request: web.BaseRequest, headers: Headers) -> None:
+        """Let a body come whose length is within bounds. Raises Refused."""
+        declared = _one(headers, "content-length")
+        if declared is not None and int(declared) > self._body_bytes_max:
+            raise self._too_large(self._body_bytes_max)
+        if _one(headers, "expect") is not None and request.version >= HttpVersion11:
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+
+    @staticmethod
+    def _too_large(most: int) -> Refused:
+        return Refused(413, "body_too_large", f"the body is larger than {most} bytes")
+
+
+def _not_kept(memory: int, *, chunked: bool) -> Refused:
+    """Why a large body is not taken where there is no place to keep it."""
+    if chunked:
+        said = f"say how long the body is: more than {memory} bytes are not taken otherwise"
+        return Refused(411, "length_required", said)
+    return Refused(413, "body_too_large", f"more than {memory} bytes are not taken here")
 
 
 def _nowhere(refused: Refused) -> ToolRequest:

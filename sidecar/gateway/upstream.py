@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.egress.upload import Upload
 from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.result import PolicyAnswer
 
@@ -39,9 +40,10 @@ class Audience(Protocol):
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """One attempt. ``path`` and ``query_raw`` are canonical and go on the wire as they are, and so
-    do ``body`` and ``headers`` (lower-case names, allow-listed); ``timeout_ns`` bounds the whole
-    attempt, ``response_bytes_max`` its answer where policy says so. ``addresses``: the only ones
-    that may be dialled, those policy judged; None where it judged none."""
+    do ``body`` (or ``upload``, where it is too large for memory) and ``headers`` (lower-case names,
+    allow-listed); ``timeout_ns`` bounds the whole attempt, ``response_bytes_max`` its answer where
+    policy says so. ``addresses``: the only ones that may be dialled, those policy judged; None
+    where it judged none."""
 
     tool: str
     class_: SideEffectClass
@@ -51,6 +53,7 @@ class UpstreamRequest(Struct, frozen=True, kw_only=True):
     query_raw: str = ""
     headers: Headers = ()
     body: bytes = b""
+    upload: Upload | None = None
     arguments: dict[str, Any] = {}
     idempotency_key: str | None = None
     episode: str | None = None

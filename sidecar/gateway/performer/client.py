@@ -56,6 +56,7 @@ def request(
         query_raw=prepared.query_raw,
         headers=prepared.headers,
         body=wire_body(prepared, idempotency_key),
+        upload=prepared.upload,
         arguments={**member, **prepared.arguments} if member else prepared.arguments,
         idempotency_key=idempotency_key,
         episode=episode,

@@ -123,7 +123,7 @@ class Performer:
     def put_off(self) -> bool:
         """Whether the caller wants it made later, the tool allows it, and nothing is against it."""
         first, prepared = self.first, self._prepared_or_none
-        if prepared is None or prepared.tool.backoff is None:
+        if prepared is None or prepared.tool.backoff is None or prepared.upload is not None:
             return False
         assert isinstance(first, events.CallReceived)
         return first.refusal is None and first.respond_async and first.has_key
