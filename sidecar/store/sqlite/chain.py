@@ -37,6 +37,7 @@ class Chain:
         self._path = path
         self._signer: Signer | None = None
         self._last: AuditEntry | None = None
+        self._end: tuple[int, str] | None = None
         self._noted = False
         self._revoked: frozenset[str] = frozenset()
 
@@ -75,7 +76,9 @@ class Chain:
         return made if cursor.rowcount > 0 else None
 
     def look_again(self) -> None:
-        """What was read of keys in this transaction, or noted of them, is not so any more."""
+        """What was read of keys and of the chain's end in this transaction, or noted there, is not
+        so any more."""
+        self._end = None
         self._noted = False
 
     def _begin(self, connection: sqlite3.Connection, at_ns: int) -> Signer:
@@ -106,7 +109,7 @@ class Chain:
     def _add(
         self, connection: sqlite3.Connection, *, at_ns: int, project: str, kind: str, body: str
     ) -> int:
-        last_seq, prev = last(connection)
+        last_seq, prev = self._end or last(connection)
         seq = last_seq + 1
         hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
         connection.execute(
@@ -116,6 +119,7 @@ class Chain:
         self._last = AuditEntry(
             seq=seq, at_ns=at_ns, project=project, kind=kind, body=body, prev=prev, hash=hash_
         )
+        self._end = (seq, hash_)
         return seq
 
     def sign_head(self, connection: sqlite3.Connection) -> None:
@@ -124,7 +128,7 @@ class Chain:
         if self._last is None or signer is None:
             return
         at_ns, self._last = self._last.at_ns, None
-        seq, hash_ = last(connection)  # a job undone by its savepoint left nothing behind
+        seq, hash_ = self._end or last(connection)  # an undone job left nothing behind
         signature = signer.sign(head_document(seq, hash_, at_ns))
         connection.execute(
             "INSERT OR REPLACE INTO audit_head (id, seq, hash, signed_at_ns, kid, signature)"

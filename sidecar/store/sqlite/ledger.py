@@ -2,7 +2,9 @@
 
 **Rules**
 1. ``commit_intent`` and ``record`` are one transaction each (``transactions``): durable whole, or
-   not at all. One writer thread commits for all; nothing commits on the event loop.
+   not at all. One writer thread commits for all; nothing commits on the event loop. An intent
+   outlives the process at once, and a loss of power from ``mark_sent`` on: before that nothing was
+   sent, and without it nothing was claimed either.
 2. Arguments, stored answers, approval summaries and private keys are sealed before they reach SQL,
    each bound to its row.
 3. A claim of a process that died is an orphan from that moment on, known by its lock, not by time.
@@ -187,7 +189,11 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         await self._warm(intent.call.project)
         arguments = seal_arguments(self._sealers, intent.call)
         try:
-            done = await self._writer.run(lambda c: self._jobs.commit_intent(c, intent, arguments))
+            # Nothing follows from it before it is marked sent, and that commit is on the disk with
+            # all before it.
+            done = await self._writer.run(
+                lambda c: self._jobs.commit_intent(c, intent, arguments), soon=True
+            )
         except Undone as undone:
             return undone.result
         if intent.approval is not None:

@@ -2,8 +2,10 @@
 
 Rules
 1. All that is queued when the thread wakes shares one transaction and one fsync.
-2. Each job runs inside a savepoint: a job that raises undoes itself and disturbs no neighbour.
-3. A future resolves only after the commit that holds its job; a failed commit fails its group.
+2. A job that raises undoes itself and disturbs no neighbour: it runs inside a savepoint, or alone.
+3. A future resolves only after the commit that holds its job; a failed commit fails its group. A
+   commit is on the disk by then, unless all its jobs are ``soon``: it outlives this process from
+   that moment, and a loss of power once a later commit is on the disk.
 4. Once closed, a job is refused with StoreUnavailable, never forgotten.
 5. Nothing is committed into files that were deleted or replaced (``presence``).
 6. Who asked for it lingers before a commit, so that more jobs share it (``Linger``).
@@ -29,12 +31,13 @@ GROUP_MAX = 512
 
 
 class _Pending:
-    __slots__ = ("error", "future", "job", "loop", "result")
+    __slots__ = ("error", "future", "job", "loop", "result", "soon")
 
     def __init__(
-        self, job: Job, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]
+        self, job: Job, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, soon: bool
     ) -> None:
         self.job = job
+        self.soon = soon
         self.loop = loop
         self.future = future
         self.result: Any = None
@@ -64,6 +67,7 @@ class Writer:
         self._before_commit = before_commit
         self._linger = linger
         self._anew = anew
+        self._durable = True
         self._presence = Presence(path)
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -72,10 +76,13 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name=f"writer {path}", daemon=True)
         self._thread.start()
 
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """The job's result, after its commit. Raises what the job raised, or StoreUnavailable."""
+    async def run(self, job: Callable[[sqlite3.Connection], T], *, soon: bool = False) -> T:
+        """The job's result, after its commit. Raises what the job raised, or StoreUnavailable.
+
+        ``soon``: nothing follows from this one alone; a later job, not ``soon``, is waited for.
+        """
         loop = asyncio.get_running_loop()
-        pending = _Pending(job, loop, loop.create_future())
+        pending = _Pending(job, loop, loop.create_future(), soon=soon)
         with self._admission:
             if self._closed:
                 raise StoreUnavailable("the store is closed", where=self._path)
@@ -86,9 +93,7 @@ class Writer:
     def run_sync(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """The same, blocking, in the caller's thread."""
         with self._lock, translating(self._path):
-            self._presence.check()
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._anew()
+            self._begin(durable=True)
             try:
                 result = job(self._connection)
                 self._finish(self._connection)
@@ -143,11 +148,12 @@ class Writer:
         connection = self._connection
         try:
             with translating(self._path):
-                self._presence.check()
-                connection.execute("BEGIN IMMEDIATE")
-                self._anew()
-                for pending in group:
-                    self._run_one(connection, pending)
+                self._begin(durable=not all(pending.soon for pending in group))
+                if len(group) == 1:  # what undoes it is the end of its transaction
+                    group[0].result = group[0].job(connection)
+                else:
+                    for pending in group:
+                        self._run_one(connection, pending)
                 self._finish(connection)
         except BaseException as error:
             if connection.in_transaction:
@@ -157,6 +163,14 @@ class Writer:
                     pass  # the group has failed already; the next BEGIN tells the state
             for pending in group:
                 pending.error = pending.error or error
+
+    def _begin(self, *, durable: bool) -> None:
+        self._presence.check()
+        if durable is not self._durable:
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._anew()
 
     def _finish(self, connection: sqlite3.Connection) -> None:
         if self._before_commit is not None:

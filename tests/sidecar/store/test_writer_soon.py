@@ -1,0 +1,91 @@
+"""What is only claimed is on the disk with what follows it; whatever else is committed, by then."""
+
+import asyncio
+
+import pytest
+from gateway_rig import keyring
+
+from sidecar.store.ledger import Fence
+from sidecar.store.sqlite.connection import open_database
+from sidecar.store.sqlite.keys import SqliteKeys
+from sidecar.store.sqlite.ledger import SqliteLedger
+from sidecar.store.sqlite.writer import Writer
+
+SOON, ON_DISK = 1, 2
+"""NORMAL and FULL, as ``PRAGMA synchronous`` tells them."""
+
+
+def insert(connection):
+    connection.execute("INSERT INTO seen VALUES (1)")
+
+
+def broken(connection):
+    insert(connection)
+    raise ValueError("no")
+
+
+def written(tmp_path, scenario):
+    """What a scenario gives, and how each commit was made."""
+    commits = []
+
+    async def made():
+        database = open_database(tmp_path / "some.db")
+        database.execute("CREATE TABLE seen (x)")
+        writer = Writer(
+            database,
+            str(tmp_path / "some.db"),
+            lambda c: commits.append(c.execute("PRAGMA synchronous").fetchone()[0]),
+        )
+        try:
+            return await scenario(writer)
+        finally:
+            writer.close()
+
+    return asyncio.run(asyncio.wait_for(made(), 30)), commits
+
+
+def test_only_a_commit_of_nothing_but_what_is_soon_is_not_on_the_disk(tmp_path):
+    async def scenario(writer):
+        await writer.run(insert, soon=True)
+        await writer.run(insert)
+        await writer.run(insert, soon=True)
+        writer.run_sync(insert)
+        with writer._lock:  # so that the two share a commit
+            both = [asyncio.ensure_future(writer.run(insert, soon=each)) for each in (True, False)]
+            first = asyncio.ensure_future(writer.run(insert, soon=True))
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *both)
+
+    _, commits = written(tmp_path, scenario)
+    assert commits[:4] == [SOON, ON_DISK, SOON, ON_DISK]
+    assert ON_DISK in commits[4:]
+
+
+def test_a_job_that_fails_alone_leaves_nothing_and_the_next_is_good(tmp_path):
+    async def scenario(writer):
+        with pytest.raises(ValueError, match="no"):
+            await writer.run(broken)
+        await writer.run(insert)
+        return await writer.run(lambda c: c.execute("SELECT count(*) FROM seen").fetchone()[0])
+
+    found, _ = written(tmp_path, scenario)
+    assert found == 1
+
+
+def test_a_claim_is_on_the_disk_by_the_time_it_is_marked_sent(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = SqliteLedger(path, keyring(SqliteKeys(path)))
+    said = []
+
+    async def scenario():
+        writer = ledger._writer
+        writer._connection.set_trace_callback(said.append)
+        await writer.run(lambda c: c.execute("SELECT 1"), soon=True)
+        assert not await ledger.mark_sent(Fence(claim_id=1, fence=1), 1)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        ledger.close()
+    modes = [each for each in said if each.startswith("PRAGMA synchronous")]
+    assert modes == ["PRAGMA synchronous=NORMAL", "PRAGMA synchronous=FULL"]
