@@ -42,6 +42,7 @@ class BadPolicy:
     """A policy port that fails in one way."""
 
     revision = "r"
+    reads: frozenset[str] = frozenset()
 
     def __init__(self, way):
         self._way = way
