@@ -119,6 +119,12 @@ POLICY_RELOADS = Counter(
     ("result",),
     registry=REGISTRY,
 )
+STREAMS_CLOSED = Counter(
+    "sidecar_gateway_streams_closed_total",
+    "Answers broken off while they came, since they might not go on, by the code of why.",
+    ("code",),
+    registry=REGISTRY,
+)
 POLICY_STALE = Gauge(
     "sidecar_policy_stale_seconds",
     "For how long the policy that decides could not be refreshed, or has been out of its time; 0 "

@@ -38,6 +38,7 @@ from sidecar.gateway.commands import (
 from sidecar.gateway.events import (
     Approved,
     CallReceived,
+    Closed,
     Decided,
     Event,
     IntentCommitted,
@@ -294,6 +295,8 @@ class Call:
                 return self._no_answer("it was not answered in time", outcome.read_timed_out())
             case Stopped(code=code):
                 return self._held_back(outcome.stopped(code))
+            case Closed(code=code):
+                return self._no_answer(code, outcome.closed(code))
             case StoreFailed():  # whether a stop stands cannot be read: then it does
                 return self._held_back(outcome.store_failed())
         return ()

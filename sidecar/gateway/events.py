@@ -106,6 +106,13 @@ class Stopped(Struct, frozen=True, kw_only=True):
     code: str
 
 
+class Closed(Struct, frozen=True, kw_only=True):
+    """The answer of a read was broken off while it came, since it may not go on: a stop
+    (``killed``), or ``policy_changed``, ``key_revoked``, ``fail_closed``."""
+
+    code: str
+
+
 class UpstreamReplied(Struct, frozen=True, kw_only=True):
     """A whole answer came."""
 
@@ -154,6 +161,7 @@ Event = (
     | IntentRefused
     | SentMarked
     | Stopped
+    | Closed
     | UpstreamReplied
     | UpstreamFailed
     | TimedOut

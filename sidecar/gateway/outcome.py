@@ -62,6 +62,19 @@ def stopped(code: str) -> Refusal:
     )
 
 
+_CLOSED = {
+    "policy_changed": "policy has changed and does not allow it any more",
+    "key_revoked": "the credential of this call was revoked",
+    "fail_closed": "the ledger cannot be used, so whether it may go on cannot be told",
+}
+
+
+def closed(code: str) -> Refusal:
+    """403: a long answer was broken off while it came."""
+    why = _CLOSED.get(code) or _STOPS[code]
+    return Refusal(status=403, code=code, detail=f"the answer was broken off: {why}")
+
+
 def clock_skewed() -> Refusal:
     """503: whether an approval is in time cannot be told."""
     return Refusal(

@@ -37,6 +37,10 @@ class Audience(Protocol):
         that."""
         ...
 
+    def close(self) -> None:
+        """Break off: nothing more is shown, and what was is not whole."""
+        ...
+
 
 class UpstreamRequest(Struct, frozen=True, kw_only=True):
     """One attempt. ``path`` and ``query_raw`` are canonical and go on the wire as they are, and so

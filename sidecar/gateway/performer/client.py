@@ -6,11 +6,15 @@
 2. Only UpstreamFailed with ``sent`` false says that nothing left; every other failure may have had
    an effect.
 3. A read whose caller has gone is given up; what may have an effect runs on to its end.
+4. An answer that is shown while it comes is looked after: once it may not go on (policy, a stop,
+   the credential) it is broken off. A read is given up then; what may have an effect is not shown.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+from msgspec import structs
 
 from sidecar.clock import monotonic_ns
 from sidecar.gateway import events, response
@@ -24,14 +28,18 @@ from sidecar.gateway.upstream import (
     UpstreamRequest,
     Upstreams,
 )
-from sidecar.telemetry import log
+from sidecar.telemetry import STREAMS_CLOSED, log
 
 _LOG = log("gateway")
 _GUARD_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""How often an answer that is shown while it comes is looked after."""
+Forbids = Callable[[], Awaitable[str | None]]
 _NO_LIMIT_MS = 1 << 40
 _STATUS_MAX = 599
 
-Sent = tuple[events.UpstreamReplied | events.UpstreamFailed | events.TimedOut, UpstreamReply | None]
+Ended = events.UpstreamReplied | events.UpstreamFailed | events.TimedOut | events.Closed
+Sent = tuple[Ended, UpstreamReply | None]
 
 
 def request(
@@ -84,10 +92,18 @@ def wire_body(prepared: Prepared, key: str | None) -> bytes:
     return prepared.body
 
 
-async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, Any]) -> Sent:
-    """What came of the attempt, and the whole answer if there is one to pass on."""
+async def send(
+    upstreams: Upstreams,
+    asked: UpstreamRequest,
+    limits: dict[str, Any],
+    forbids: Forbids | None = None,
+) -> Sent:
+    """What came of the attempt, and the whole answer if there is one to pass on. ``forbids``: the
+    code of why an answer that is shown may not go on, asked now and then while it is."""
     started_ns = monotonic_ns()
     cut = _Cut()
+    if isinstance(asked.audience, _Shown) and forbids is not None:
+        cut.look_after(asked.audience, forbids, reads=asked.class_ == "read")
     # The port keeps the time itself, and knows whether anything was sent; this is the guard.
     cut.at(asked.timeout_ns / 1e9 + _GUARD_SECONDS)
     if asked.audience is not None and asked.class_ == "read":
@@ -97,6 +113,8 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
     except asyncio.CancelledError:
         if not cut.mine():
             raise
+        if cut.closed:
+            return events.Closed(code=cut.closed), None
         if cut.gone:
             return events.UpstreamFailed(sent=True, reason="the caller has gone"), None
         return events.TimedOut(), None
@@ -114,6 +132,8 @@ async def send(upstreams: Upstreams, asked: UpstreamRequest, limits: dict[str, A
         cut.end()
     if not 200 <= answer.status <= _STATUS_MAX:  # an interim answer, or none of HTTP's
         return events.UpstreamFailed(sent=True, reason="the answer's status is malformed"), None
+    if cut.closed:
+        answer = structs.replace(answer, streamed=False)
     limit = limits.get("max_response_bytes")
     if limit is not None and len(answer.body) > limit:
         reason = f"the answer exceeds {limit} bytes"
@@ -136,6 +156,24 @@ class _Cut:
         self._made = self._over = False
         self._forget: list[Callable[[], object]] = []
         self.gone = False
+        self.closed = ""
+
+    def look_after(self, shown: "_Shown", forbids: Forbids, *, reads: bool) -> None:
+        """Break off what is shown once it may not go on, and cut a read with it."""
+
+        async def look() -> None:
+            while not self.closed:
+                await asyncio.sleep(LOOK_SECONDS)
+                self.closed = await forbids() or ""
+            shown.close()
+            STREAMS_CLOSED.labels(self.closed).inc()
+            if reads:
+                self._cut()
+
+        def begin() -> None:
+            self._forget.append(asyncio.ensure_future(look()).cancel)
+
+        shown.when_begun = begin
 
     def at(self, seconds: float) -> None:
         """Cut after so many seconds."""
@@ -176,11 +214,33 @@ class _Shown:
         self._audience = audience
         self._decision_id = decision_id
         self.when_gone = audience.when_gone
-        self.take = audience.take
+        self.when_begun: Callable[[], None] = _nothing
+        self._begun = self._closed = False
 
     async def begin(self, status: int, headers: Headers) -> None:
         """The head, as it may be passed on."""
+        self._begin()
         await self._audience.begin(status, response.shown(headers, self._decision_id))
+
+    async def take(self, data: bytes) -> None:
+        """A part, until it is closed."""
+        self._begin()
+        if not self._closed:
+            await self._audience.take(data)
+
+    def close(self) -> None:
+        """Nothing more is shown."""
+        self._closed = True
+        self._audience.close()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.when_begun()
+
+
+def _nothing() -> None:
+    """Where nobody looks after it."""
 
 
 def shown(audience: Audience | None, decision_id: str) -> Audience | None:

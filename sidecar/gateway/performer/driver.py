@@ -69,6 +69,7 @@ from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, log
 _LOG = log("gateway")
 _NAMED = frozenset({"in_flight", "outcome_unknown"})
 """Refusals about a call that has the key: they say where to ask how it stands."""
+_LET_ON = frozenset({"allow", "allow_with_limits"})
 _LEASE_GRACE_NS = 30_000_000_000
 _SECOND_NS = 1_000_000_000
 _POLL_SECONDS = (0.02, 0.05, 0.1, 0.25)
@@ -108,6 +109,7 @@ class Performer:
         self._attempt_of: str | None = None
         self._took_ns = 0
         self._addresses: tuple[str, ...] | None = None
+        self._judged_by = ""
 
     @property
     def decided(self) -> str:
@@ -505,13 +507,43 @@ class Performer:
             ),
         )
         started_ns = clock.monotonic_ns()
-        event, self._answer = await sending.send(self._desk.ports.upstreams, request, self._limits)
+        upstreams, limits = self._desk.ports.upstreams, self._limits
+        event, self._answer = await sending.send(upstreams, request, limits, self._forbidden)
         if not isinstance(event, events.UpstreamFailed) or event.sent:
             self._took_ns = max(1, clock.monotonic_ns() - started_ns)
         if self._answer is not None and self._masked:
             self._whole = self._answer
             self._answer = mask(self._answer, self._masked)
         return event
+
+    async def _forbidden(self) -> str | None:
+        """The code of why an answer that comes now may not go on, or None."""
+        try:
+            stopped = self._ledger.stop_of(self.call)
+            if stopped is not None:
+                return stopped
+            if self._ledger.key_revoked(self.call.principal):
+                return "key_revoked"
+            return None if await self._still_allowed() else "policy_changed"
+        except Exception as error:  # whatever went wrong, it is no permission
+            _LOG.error("stream not looked after", call_id=self.call.call_id, why=error)
+            return "fail_closed"
+
+    async def _still_allowed(self) -> bool:
+        """Whether the policy that decides now allows it; asked once a revision."""
+        revision, before = self._desk.ports.policy.revision, self._decision
+        judged = self._judged_by or (before.policy_revision if before else "")
+        if revision == judged or self._observed:
+            return True
+        said = await self._decide(self._attempt)
+        after, self._decision = self._decision, before  # its receipt is of what let it through
+        self._judged_by = after.policy_revision if after else ""
+        assert isinstance(said, events.Decided) and after is not None
+        if after.error is not None or said.exceeded is not None or masked_paths(after):
+            return False
+        return after.effect in _LET_ON or (
+            after.effect == "require_approval" and self._approval_id is not None
+        )
 
     @property
     def _observed(self) -> bool:

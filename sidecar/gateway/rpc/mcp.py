@@ -417,6 +417,10 @@ class _Listener:
         body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
         await self._stream.take(event(body))
 
+    def close(self) -> None:
+        """Break the connection off now."""
+        self._stream.close()
+
     def when_gone(self, told: Callable[[], None]) -> Callable[[], object]:
         """Call ``told`` once the client has cancelled the call or left."""
 

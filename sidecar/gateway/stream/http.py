@@ -72,6 +72,12 @@ class AgentStream:
         finally:
             forget()
 
+    def close(self) -> None:
+        """Break the connection off now, with whatever was sent."""
+        self._gone.set()
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
     async def end(self, *, whole: bool) -> web.StreamResponse:
         """End the answer as whole, or by breaking the connection off."""
         assert self._answer is not None, "begin first"

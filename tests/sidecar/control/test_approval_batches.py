@@ -178,9 +178,7 @@ def test_the_command_shows_each_and_says_what_did_not_count(tmp_path):
 
         def ask(*pairs, output="text"):
             given = ["approvals", "approve-batch", *pairs, "--reason", "ok", "--key", each.approver]
-            return CliRunner().invoke(
-                root, [*given, "--config", str(config), "--output", output]
-            )
+            return CliRunner().invoke(root, [*given, "--config", str(config), "--output", output])
 
         wrong = await asyncio.to_thread(ask, pairs[0], f"{ids[1]}=sha256:{'0' * 64}")
         assert isinstance(wrong.exception, SidecarError)
