@@ -198,6 +198,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("approvals", self.approvals.problems()),
             *_below("audit", self.audit.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
+            *self._unorganised(),
         ]
         found += probe_problems(self.probes, self.databases, self._upstream_names())
         for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):
@@ -253,6 +254,20 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if leads_back(endpoint, *split_address(address)):
                 return key
         return None
+
+    @property
+    def organisations_of(self) -> dict[str, tuple[str, ...]]:
+        """The names of the organisations that each project belongs to."""
+        return {
+            project: tuple(each.name for each in self.organisations if project in each.projects)
+            for project in {name for each in self.organisations for name in each.projects}
+        }
+
+    def _unorganised(self) -> Iterator[Problem]:
+        """Budgets of organisations where there are none: nothing would fall under them."""
+        for index, budget in enumerate(self.budgets):
+            if budget.scope == "organisation" and not self.organisations:
+                yield Problem(f"budgets.{index}.scope", "there are no organisations")
 
     def _named_projects(self) -> Iterator[Problem]:
         if not self.projects:

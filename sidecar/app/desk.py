@@ -88,4 +88,6 @@ def open_house(config: Config, registry: Registry, revision: Callable[[], str]) 
         projects=shown,
         project=shown[""],
         revision=revision,
+        budgets=config.budgets,
+        organisations=config.organisations_of,
     )

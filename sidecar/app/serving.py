@@ -168,6 +168,7 @@ async def sidecar(
                 accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
                 approvals=approval_rules(config),
                 budgets=config.budgets,
+                organisations=config.organisations_of,
                 body_bytes_max=config.gateway.body_bytes_max,
                 policy_sequence=release.sequence if release else None,
                 subjects={each.id: each for each in config.policy.subjects},

@@ -26,6 +26,7 @@ COMMANDS = {
     "tools": "List the registered tools, and draft a registry.",
     "approvals": "List, show, approve and deny approval requests.",
     "calls": "List and show tool calls and their receipts; resolve unknown outcomes.",
+    "budgets": "List and show budgets: what is used, held and left.",
     "release": "Kill switches and freezes.",
     "audit": "Verify and export the audit chain.",
     "chaos": "Prove what the gateway promises when it is killed or a part fails.",

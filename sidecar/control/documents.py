@@ -14,6 +14,7 @@ from processors.model.call import Approval, ApprovalStatus, EffectKnown
 from processors.model.names import Capture, Effect, PrincipalKind, SideEffectClass
 from processors.model.principal import KeyKind, Role
 from processors.model.step import Step
+from sidecar.gateway.allowance import BudgetStanding
 from sidecar.gateway.config import Mode
 from sidecar.gateway.problem import NextAction
 from sidecar.store.durable import DurableState
@@ -169,6 +170,12 @@ class BatchOutcomes(Struct, frozen=True, kw_only=True):
     """One outcome for each request that was listed, in that order."""
 
     outcomes: tuple[BatchOutcome, ...]
+
+
+class BudgetList(Struct, frozen=True, kw_only=True):
+    """Accounts of configured budgets, by name; one is there once it was used."""
+
+    budgets: tuple[BudgetStanding, ...]
 
 
 class StopList(Struct, frozen=True, kw_only=True):

@@ -284,6 +284,14 @@ OPERATIONS: tuple[Operation, ...] = (
         permission="approvals.decide",
     ),
     Operation(
+        name="list_budgets",
+        service="CallService",
+        path="/v1/budgets",
+        summary="List how budgets stand: limit, used, held, left, and when their windows end.",
+        asks=requests.ListBudgetsRequest,
+        gives=documents.BudgetList,
+    ),
+    Operation(
         name="list_stops",
         service="StopService",
         path="/v1/stops",

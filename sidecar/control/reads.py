@@ -6,7 +6,7 @@
 """
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -18,10 +18,13 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.control import documents, requests
 from sidecar.control.paging import page, place
+from sidecar.gateway import allowance
 from sidecar.gateway.approval import Ground, current
+from sidecar.gateway.budget import Budget
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
+from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.policy import PolicyOffer
@@ -71,6 +74,14 @@ class LedgerView(AuditTrail, Calls, Protocol):
         """One stop with the votes to lift it."""
         ...
 
+    def budget_names(self, project: str | None = None, limit: int = 1000) -> list[Named]:
+        """The accounts of a project and those that projects share."""
+        ...
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
+        ...
+
     def list_stops(self, project: str | None = None, limit: int = 100) -> list[Stop]:
         """Kill switches and freezes, those that stand first."""
         ...
@@ -100,6 +111,8 @@ class House(Struct, frozen=True, kw_only=True):
     projects: Mapping[str, documents.ProjectDocument] = {}
     project: documents.ProjectDocument
     revision: Callable[[], str] | None = None
+    budgets: tuple[Budget, ...] = ()
+    organisations: Mapping[str, tuple[str, ...]] = {}
 
 
 class Views(Struct, frozen=True, kw_only=True):
@@ -344,6 +357,24 @@ def list_projects(views: Views, asked: Asked) -> documents.ProjectList:
     )
 
 
+def list_budgets(views: Views, asked: Asked) -> documents.BudgetList:
+    """How the accounts of budgets stand."""
+    house, ledger, project = views.house, views.ledger, asked.project
+    wanted = allowance.asked(
+        house.budgets,
+        ledger.budget_names(project),
+        asked.now_ns,
+        project=project,
+        organisations=house.organisations,
+    )
+    return documents.BudgetList(
+        budgets=tuple(
+            allowance.shown(budget, whose, hold, ledger.standings(whose, [hold], asked.now_ns)[0])
+            for budget, whose, hold in wanted
+        )
+    )
+
+
 def list_stops(views: Views, asked: Asked) -> documents.StopList:
     """Kill switches and freezes."""
     found = views.ledger.list_stops(asked.project, asked.of.limit)
@@ -472,6 +503,7 @@ READS: dict[str, Read] = {
         *(list_traces, get_trace, list_steps, list_revisions, list_publications),
         list_durable_calls,
         *(list_calls, get_call, get_receipt, list_approvals, get_approval),
+        list_budgets,
         *(list_stops, list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
         *(list_projects, list_tools, get_policy, get_policy_offer, who_am_i, get_version),
     )

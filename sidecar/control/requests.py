@@ -214,6 +214,10 @@ class ApproveBatchRequest(Request, frozen=True, kw_only=True):
     reason: Reason
 
 
+class ListBudgetsRequest(Request, frozen=True, kw_only=True):
+    """Which budgets: all that the project can see."""
+
+
 class ListStopsRequest(Request, frozen=True, kw_only=True):
     """Which stops."""
 

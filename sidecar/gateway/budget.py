@@ -20,14 +20,15 @@ from sidecar.errors import Problem
 from sidecar.gateway.amount import read_amount
 from sidecar.gateway.window import is_calendar, read_window
 
-BudgetScope = Literal["project", "agent", "tool", "session"]
+BudgetScope = Literal["organisation", "project", "team", "agent", "tool", "session"]
 Unit = Literal["money", "calls", "tokens", "seconds"]
 _CURRENCY = re.compile(r"[A-Z]{3}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,79}\Z")
 
 
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One budget; each project, agent (its key), tool or session (its trace) has one of its own.
+    """One budget; each organisation, project, team, agent (its key), tool or session (its trace)
+    has one of its own. A team is the agents that one owner answers for.
 
     ``window`` is a duration (rolling) or ``day``, ``week``, ``month`` of ``zone``. ``projects``,
     ``tools`` and ``agents`` narrow it down. ``call_max`` is the most one call may take.

@@ -36,6 +36,7 @@ class Ports(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     """What configuration says. ``gateway_id`` is in tokens: one gateway's are no other's.
 
+    ``organisations``: the names of those each project belongs to.
     ``policy_sequence``: the number of the policy's release, where it has one. ``subjects``: what
     policy is told of principals, by id.
     """
@@ -44,6 +45,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     accept_ephemeral_ledger: bool = False
     approvals: Approvals = Approvals()
     budgets: tuple[Budget, ...] = ()
+    organisations: Mapping[str, tuple[str, ...]] = {}
     body_bytes_max: int = 1024**2
     gateway_id: str = "agenttwin-gateway"
     policy_sequence: int | None = None

@@ -7,7 +7,8 @@
 3. A cost in another currency than a budget's is not of that budget. One that policy limits must be
    in the limit's currency, or the call is refused.
 4. A session is what the agent says (its trace): calls that name none share one of their agent.
-5. A tool without a cost model that is not irreversible costs nothing.
+5. An organisation's budget is of all its projects together; a project in none falls under none.
+6. A tool without a cost model that is not irreversible costs nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ class Costs(Struct, frozen=True, kw_only=True):
     priced: bool
     tokens: str | None
     seconds: str
+    team: str = ""
+    organisations: tuple[str, ...] = ()
 
     @property
     def session(self) -> str:
@@ -52,8 +55,16 @@ class NoRoom(Exception):
         super().__init__(refusal.code)
 
 
-def costs(call: OpenedCall, action: Action, tool: RegisteredTool) -> Costs:
-    """What is known of a call's costs. ``action`` has its price."""
+def costs(
+    call: OpenedCall,
+    action: Action,
+    tool: RegisteredTool,
+    *,
+    team: str = "",
+    organisations: Sequence[str] = (),
+) -> Costs:
+    """What is known of a call's costs. ``action`` has its price; ``team`` and ``organisations`` say
+    whose else it is."""
     declared = tool.config.cost
     tokens = tool.config.tokens
     return Costs(
@@ -64,6 +75,8 @@ def costs(call: OpenedCall, action: Action, tool: RegisteredTool) -> Costs:
         priced=declared is not None,
         tokens=tokens.max if tokens else None,
         seconds=text(Decimal(tool.timeout_ns) / _SECOND_NS),
+        team=team,
+        organisations=tuple(organisations),
     )
 
 
@@ -76,7 +89,12 @@ def holds(
 
 def accounts(budgets: Sequence[Budget], known: Costs, now_ns: int) -> tuple[Hold, ...]:
     """The accounts of all budgets a call falls under, as holds of nothing."""
-    return tuple(_hold(budget, known, "0", now_ns) for budget in budgets if _covers(budget, known))
+    return tuple(
+        hold
+        for budget in budgets
+        if _covers(budget, known)
+        for hold in _each(budget, known, "0", now_ns)
+    )
 
 
 def _budgeted(budgets: Sequence[Budget], known: Costs, now_ns: int) -> Iterator[Hold]:
@@ -88,26 +106,32 @@ def _budgeted(budgets: Sequence[Budget], known: Costs, now_ns: int) -> Iterator[
             continue
         if budget.call_max and Decimal(amount) > Decimal(budget.call_max):
             raise NoRoom(_too_much(budget, amount))
-        yield _hold(budget, known, amount, now_ns)
+        yield from _each(budget, known, amount, now_ns)
 
 
 def _covers(budget: Budget, known: Costs) -> bool:
     call = known.call
+    if budget.scope == "organisation" and not known.organisations:
+        return False
     return budget.covers(project=call.project, tool=call.tool, agent=call.principal)
 
 
-def _hold(budget: Budget, known: Costs, amount: str, now_ns: int) -> Hold:
+def _each(budget: Budget, known: Costs, amount: str, now_ns: int) -> Iterator[Hold]:
+    """One hold, or one for each organisation."""
     window = read_window(budget.window, budget.zone, now_ns)
-    return Hold(
-        budget=budget.known_as,
-        subject=_subject(budget.scope, known),
-        unit=budget.measured,
-        amount=amount,
-        limit=budget.limit,
-        window_ns=window.start_ns,
-        length_ns=window.length_ns,
-        resets_at_ns=window.end_ns,
-    )
+    shared = budget.scope == "organisation"
+    for subject in known.organisations if shared else (_subject(budget.scope, known),):
+        yield Hold(
+            budget=budget.known_as,
+            subject=subject,
+            unit=budget.measured,
+            amount=amount,
+            limit=budget.limit,
+            window_ns=window.start_ns,
+            length_ns=window.length_ns,
+            resets_at_ns=window.end_ns,
+            shared=shared,
+        )
 
 
 def _amount(budget: Budget, known: Costs) -> str | None:
@@ -175,6 +199,7 @@ def _subject(scope: str, known: Costs) -> str:
     call = known.call
     subjects = {
         "project": "",
+        "team": known.team,
         "agent": call.principal,
         "tool": call.tool,
         "session": known.session,

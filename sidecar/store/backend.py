@@ -13,6 +13,7 @@ from typing import Protocol
 
 from processors.model.call import Approval
 from processors.model.principal import StoredKey
+from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import DataKeys, Sealers
 from sidecar.store.outbox import Lane
@@ -103,6 +104,14 @@ class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
         after: tuple[int, str] | None = None,
     ) -> list[Approval]:
         """Requests, newest first; ``after`` a moment and id of the list."""
+        ...
+
+    def budget_names(self, project: str | None = None, limit: int = 1000) -> list[Named]:
+        """The accounts of a project and those that projects share, or all."""
+        ...
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
         ...
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:

@@ -27,7 +27,7 @@ class Hold(Struct, frozen=True, kw_only=True):
 
     ``window_ns`` is the start of a calendar window and 0 for a rolling one, whose length is
     ``length_ns``, where 0 is for ever; ``resets_at_ns`` is the calendar window's end. What is not
-    ``enforced`` is held though there is no room.
+    ``enforced`` is held though there is no room. What is ``shared`` is of no one project.
     """
 
     budget: str
@@ -39,6 +39,11 @@ class Hold(Struct, frozen=True, kw_only=True):
     length_ns: int = 0
     resets_at_ns: int | None = None
     enforced: bool = True
+    shared: bool = False
+
+    def whose(self, project: str) -> str:
+        """The project whose account it is of: the call's, or none where several share it."""
+        return "" if self.shared else project
 
 
 class Over(Struct, frozen=True, kw_only=True):
@@ -73,6 +78,15 @@ class Standing(Struct, frozen=True, kw_only=True):
     limit: str
     held: str
     spent: str
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """An account that is there, by its names; ``project`` is empty where projects share it."""
+
+    project: str
+    budget: str
+    subject: str
+    unit: str
 
 
 class Account(Struct, frozen=True, kw_only=True):

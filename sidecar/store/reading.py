@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from processors.model.call import Approval, Receipt
-from sidecar.store.budget import Hold, Standing
+from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import Sealers
 from sidecar.store.ledger import (
@@ -91,6 +91,8 @@ class Statements(Struct, frozen=True, kw_only=True):
     public_keys: Statement[dict[str, bytes]]
     signing_keys: Statement[list[KnownKey]]
     checkpoints: Statement[list[Checkpoint]]
+    budget_names: Statement[list[Named]]
+    standings: Statement[list[Standing]]
 
 
 class LedgerReader:
@@ -215,6 +217,16 @@ class LedgerReader:
         """Every signing key, the newest first."""
         return self._told(self.statements.signing_keys)
 
+    def budget_names(self, project: str | None = None, limit: int = 1000) -> list[Named]:
+        """The accounts of a project and those that projects share, or all; by name."""
+        if not self.statements.keepable(project):
+            return []
+        return self._told(self.statements.budget_names, project, limit)
+
+    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
+        """How the budgets that these holds would take from stand now."""
+        return self._told(self.statements.standings, project, holds, now_ns)
+
     def checkpoints_after(self, seq: int, limit: int) -> list[Checkpoint]:
         """Signed checkpoints of places that follow ``seq``, in order."""
         return self._told(self.statements.checkpoints, seq, limit)
@@ -239,7 +251,6 @@ class GatewayStatements(Struct, frozen=True, kw_only=True):
     counted: Statement[list[Counted]]
     counted_in_session: Statement[list[Counted]]
     opened_call: Statement[OpenedRow | None]
-    standings: Statement[list[Standing]]
     stop_of: Statement[str | None]
 
 
@@ -280,10 +291,6 @@ class GatewayReads(LedgerReader):
         """A call as it was opened, with its arguments. Raises SealBroken."""
         row = self._told(self.gateway_statements.opened_call, call_id)
         return open_call(row, self._sealers) if row else None
-
-    def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
-        """How the budgets that these holds would take from stand now."""
-        return self._told(self.gateway_statements.standings, project, holds, now_ns)
 
     def stop_of(self, call: OpenedCall) -> str | None:
         """The code of the stop that a call falls under now, or None."""

@@ -191,3 +191,18 @@ def test_a_text_that_is_not_utf8_is_refused_from_wherever_it_comes(tmp_path):
     folder.mkdir()
     with pytest.raises(SidecarError, match="name is not UTF-8"):
         load(write(folder, "{}\n"), environ={})
+
+
+def test_a_budget_of_organisations_needs_one_and_projects_know_theirs(tmp_path):
+    text = "budgets: [{scope: organisation, limit: '1', currency: EUR}]\n"
+    file = tmp_path / "sidecar.yaml"
+    file.write_text(text)
+    with pytest.raises(SidecarError) as error:
+        load(str(file), environ={})
+    assert "budgets.0.scope there are no organisations" in str(error.value)
+    file.write_text(
+        text
+        + "projects: [{name: a}, {name: b}, {name: c}]\n"
+        + "organisations: [{name: x, projects: [a, b]}]\n"
+    )
+    assert load(str(file), environ={}).config.organisations_of == {"a": ("x",), "b": ("x",)}

@@ -248,3 +248,43 @@ class GetReceiptRequest(_message.Message):
     project: str
     receipt_id: str
     def __init__(self, project: _Optional[str] = ..., receipt_id: _Optional[str] = ...) -> None: ...
+
+class ListBudgetsRequest(_message.Message):
+    __slots__ = ("project",)
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    def __init__(self, project: _Optional[str] = ...) -> None: ...
+
+class BudgetList(_message.Message):
+    __slots__ = ("budgets",)
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    budgets: _containers.RepeatedCompositeFieldContainer[BudgetStanding]
+    def __init__(self, budgets: _Optional[_Iterable[_Union[BudgetStanding, _Mapping]]] = ...) -> None: ...
+
+class BudgetStanding(_message.Message):
+    __slots__ = ("project", "name", "scope", "subject", "unit", "limit", "used", "held", "left", "overdrawn", "window", "window_ends_at_ns")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    OVERDRAWN_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_ENDS_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    name: str
+    scope: str
+    subject: str
+    unit: str
+    limit: str
+    used: str
+    held: str
+    left: str
+    overdrawn: bool
+    window: str
+    window_ends_at_ns: str
+    def __init__(self, project: _Optional[str] = ..., name: _Optional[str] = ..., scope: _Optional[str] = ..., subject: _Optional[str] = ..., unit: _Optional[str] = ..., limit: _Optional[str] = ..., used: _Optional[str] = ..., held: _Optional[str] = ..., left: _Optional[str] = ..., overdrawn: _Optional[bool] = ..., window: _Optional[str] = ..., window_ends_at_ns: _Optional[str] = ...) -> None: ...

@@ -70,6 +70,11 @@ class CallServiceStub:
                 request_serializer=sidecar_dot_v1_dot_call__pb2.GetReceiptRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_call__pb2.ReceiptDocument.FromString,
                 _registered_method=True)
+        self.ListBudgets = channel.unary_unary(
+                '/sidecar.v1.CallService/ListBudgets',
+                request_serializer=sidecar_dot_v1_dot_call__pb2.ListBudgetsRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_call__pb2.BudgetList.FromString,
+                _registered_method=True)
 
 
 class CallServiceServicer:
@@ -125,6 +130,13 @@ class CallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBudgets(self, request, context):
+        """List how budgets stand: limit, used, held, left, and when their windows end.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CallServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +174,11 @@ def add_CallServiceServicer_to_server(servicer, server):
                     servicer.GetReceipt,
                     request_deserializer=sidecar_dot_v1_dot_call__pb2.GetReceiptRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_call__pb2.ReceiptDocument.SerializeToString,
+            ),
+            'ListBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBudgets,
+                    request_deserializer=sidecar_dot_v1_dot_call__pb2.ListBudgetsRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_call__pb2.BudgetList.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +371,33 @@ class CallService:
             '/sidecar.v1.CallService/GetReceipt',
             sidecar_dot_v1_dot_call__pb2.GetReceiptRequest.SerializeToString,
             sidecar_dot_v1_dot_call__pb2.ReceiptDocument.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.CallService/ListBudgets',
+            sidecar_dot_v1_dot_call__pb2.ListBudgetsRequest.SerializeToString,
+            sidecar_dot_v1_dot_call__pb2.BudgetList.FromString,
             options,
             channel_credentials,
             insecure,

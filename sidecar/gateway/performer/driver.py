@@ -317,7 +317,13 @@ class Performer:
 
     @property
     def _costs(self) -> Costs:
-        return costs(self.call, self._prepared.action, self._prepared.tool)
+        return costs(
+            self.call,
+            self._prepared.action,
+            self._prepared.tool,
+            team=self.principal.owner,
+            organisations=self._desk.settings.organisations.get(self.call.project, ()),
+        )
 
     def _wanted(self, now_ns: int) -> tuple[Hold, ...]:
         """What the call reserves. Raises NoRoom."""

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from sidecar.store import budget
-from sidecar.store.budget import Account, Hold, Moved, Over, Spent, Standing
+from sidecar.store.budget import Account, Hold, Moved, Named, Over, Spent, Standing
 from sidecar.store.ledger import HoldState
 from sidecar.store.postgres.connection import Connection
 
@@ -29,7 +29,7 @@ async def reserve(
     """Hold all, or say which budget has no room; then the caller's transaction must not stand."""
     made = []
     for hold in budget.ordered(holds):
-        account = await _account(connection, project, hold, now_ns)
+        account = await _account(connection, hold.whose(project), hold, now_ns)
         at_ns = max(now_ns, account.mark_ns)
         while not budget.fits(account, hold):
             roomier = await _roll(connection, account, hold, at_ns)
@@ -80,8 +80,19 @@ async def standings(
     return [await _standing(connection, project, hold, now_ns) for hold in holds]
 
 
+async def names(connection: Connection, project: str | None, limit: int) -> list[Named]:
+    """The accounts of a project and those that projects share, or all; in the order of names."""
+    rows = await connection.fetch(
+        "SELECT DISTINCT project, budget, subject, unit FROM budget_account"
+        " WHERE $1::text IS NULL OR project IN ($1, '')"
+        " ORDER BY budget, project, subject, unit LIMIT $2",
+        *(project, limit),
+    )
+    return [Named(**dict(row)) for row in rows]
+
+
 async def _standing(connection: Connection, project: str, hold: Hold, now_ns: int) -> Standing:
-    account = await _find(connection, project, hold) or Account(
+    account = await _find(connection, hold.whose(project), hold) or Account(
         account_id=0, held=budget.ZERO, spent=budget.ZERO, mark_ns=0
     )
     gone = budget.ZERO

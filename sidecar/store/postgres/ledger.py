@@ -41,7 +41,6 @@ from sidecar.store.owners.files import Owners
 from sidecar.store.policy import Activation, PolicyBallot, PolicyOffer
 from sidecar.store.postgres import (
     approvals,
-    budgets,
     calls,
     claims,
     durables,
@@ -84,7 +83,6 @@ _STATEMENTS = GatewayStatements(
     counted=calls.counted,
     counted_in_session=calls.counted_in_session,
     opened_call=calls.find_opened,
-    standings=budgets.standings,
     stop_of=stops.of_call,
 )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from sidecar.store.envelope import Sealers
-from sidecar.store.postgres import approvals, calls, chain, durables, stops, vault
+from sidecar.store.postgres import approvals, budgets, calls, chain, durables, stops, vault
 from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
 from sidecar.store.postgres.text import storable
 from sidecar.store.reading import LedgerReader, Statement, Statements
@@ -38,6 +38,8 @@ _STATEMENTS = Statements(
     public_keys=vault.public_keys,
     signing_keys=vault.signing_keys,
     checkpoints=chain.read_checkpoints,
+    budget_names=budgets.names,
+    standings=budgets.standings,
 )
 
 

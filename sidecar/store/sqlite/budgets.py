@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from sidecar.store import budget
-from sidecar.store.budget import Account, Hold, Moved, Over, Spent, Standing
+from sidecar.store.budget import Account, Hold, Moved, Named, Over, Spent, Standing
 from sidecar.store.ledger import HoldState
 
 _PAST_MAX = 1000
@@ -24,7 +24,7 @@ def reserve(
     """Hold all, or say which budget has no room; then the caller's transaction must not stand."""
     made = []
     for hold in budget.ordered(holds):
-        account = _account(connection, project, hold, now_ns)
+        account = _account(connection, hold.whose(project), hold, now_ns)
         at_ns = max(now_ns, account.mark_ns)
         while not budget.fits(account, hold):
             roomier = _roll(connection, account, hold, at_ns)
@@ -79,8 +79,18 @@ def standings(
     return [_standing(connection, project, hold, now_ns) for hold in holds]
 
 
+def names(connection: sqlite3.Connection, project: str | None, limit: int) -> list[Named]:
+    """The accounts of a project and those that projects share, or all; in the order of names."""
+    rows = connection.execute(
+        "SELECT DISTINCT project, budget, subject, unit FROM budget_account"
+        " WHERE ?1 IS NULL OR project IN (?1, '') ORDER BY budget, project, subject, unit LIMIT ?2",
+        (project, limit),
+    )
+    return [Named(**dict(zip(Named.__struct_fields__, row, strict=True))) for row in rows]
+
+
 def _standing(connection: sqlite3.Connection, project: str, hold: Hold, now_ns: int) -> Standing:
-    account = _find(connection, project, hold) or Account(
+    account = _find(connection, hold.whose(project), hold) or Account(
         account_id=0, held=budget.ZERO, spent=budget.ZERO, mark_ns=0
     )
     spent = account.spent

@@ -50,7 +50,7 @@ from sidecar.store.sealing import (
     seal_summary,
     secret_aad,
 )
-from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
+from sidecar.store.sqlite import approvals, calls, claims, durables, stops, vault
 from sidecar.store.sqlite.chain import Chain
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.ephemeral import is_ephemeral
@@ -75,7 +75,6 @@ _STATEMENTS = GatewayStatements(
     counted=calls.counted,
     counted_in_session=calls.counted_in_session,
     opened_call=calls.find_opened,
-    standings=budgets.standings,
     stop_of=stops.of_call,
 )
 

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.reading import LedgerReader, Statement, Statements
-from sidecar.store.sqlite import approvals, calls, chain, durables, stops, vault
+from sidecar.store.sqlite import approvals, budgets, calls, chain, durables, stops, vault
 from sidecar.store.sqlite.connection import open_database, unusable
 from sidecar.store.sqlite.presence import Presence
 
@@ -43,6 +43,8 @@ _STATEMENTS = Statements(
     public_keys=vault.public_keys,
     signing_keys=vault.signing_keys,
     checkpoints=chain.read_checkpoints,
+    budget_names=budgets.names,
+    standings=budgets.standings,
 )
 
 
