@@ -119,6 +119,12 @@ POLICY_RELOADS = Counter(
     ("result",),
     registry=REGISTRY,
 )
+POLICY_COMPARED = Counter(
+    "sidecar_policy_compared_total",
+    "Decisions asked of a second engine too: same, differs, failed, other_revision, skipped.",
+    ("result",),
+    registry=REGISTRY,
+)
 STREAMS_CLOSED = Counter(
     "sidecar_gateway_streams_closed_total",
     "Answers broken off while they came, since they might not go on, by the code of why.",

@@ -13,6 +13,7 @@ from sidecar.gateway.config import Policy
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.policy.bundle import BundleInvalid
 from sidecar.gateway.policy.files import load_release
+from sidecar.gateway.policy.live.client import Second
 from sidecar.gateway.policy.live.driver import LivePolicy, PolicyWatch
 from sidecar.gateway.policy.opa import OpaServer
 from sidecar.gateway.policy.release import Release, ReleaseInvalid, Terms, make, read, read_key
@@ -47,6 +48,7 @@ def policy_parts(
             remember=policy.remember,
             accept_loosening=policy.loosening == "accept",
             shadow=_shadow(policy, loaded),
+            second=_second(policy, loaded, own_ports),
             stale_ns_max=duration_ns(policy.max_stale),
         )
         return live, release
@@ -141,6 +143,20 @@ def follow_policy(
         book=book if config.loosening == "refuse" else None,
         signers=lambda key_id: (person(key_id), *owners.get(key_id, ())),
     )
+
+
+def _second(policy: Policy, loaded: Loaded, own_ports: Set[int]) -> Second | None:
+    """The OPA server that is asked beside, where there is one."""
+    said = policy.compare
+    if not said.url:
+        return None
+    server = OpaServer(
+        said.target,
+        Egress(own_ports=own_ports),
+        deadline_ns=duration_ns(policy.deadline),
+        token=_token(Path(loaded.path(said.token_file))) if said.token_file else "",
+    )
+    return Second(server, share=said.share, strict=said.irreversible == "deny")
 
 
 def _shadow(policy: Policy, loaded: Loaded) -> Release | None:

@@ -8,6 +8,7 @@ from processors.value import duration_ns
 from sidecar import clock
 from sidecar.app.loading import load_config
 from sidecar.cli.options import common, emit
+from sidecar.cli.policy_against import verify_against
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.policy.bundle import BundleInvalid
 from sidecar.gateway.policy.files import broken, default_bundle_path, read_archive, read_files
@@ -77,26 +78,66 @@ def build(
 
 
 @click.command("verify")
-@click.argument("archive", type=click.Path(exists=True, dir_okay=False))
+@click.argument("archive", type=click.Path(exists=True, dir_okay=False), required=False)
 @click.option(
     "--key",
     "keys",
     multiple=True,
-    required=True,
     metavar="ID=FILE",
     help="A public key (PEM) that may have signed it; may be given several times.",
 )
 @click.option("--scope", default="", help="What it must be signed for.")
+@click.option(
+    "--against",
+    default="",
+    metavar="URL",
+    help="Instead: ask this OPA server what the decision log says was decided.",
+)
+@click.option(
+    "--log",
+    "log_file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The decision log (audit.decisions.file); only inputs that are told whole are asked.",
+)
+@click.option(
+    "--allow-cidr",
+    "cidrs",
+    multiple=True,
+    metavar="CIDR",
+    help="A private range that the OPA server may be in, as 127.0.0.1/32.",
+)
+@click.option("--limit", type=click.IntRange(1), help="How many decisions at most.")
 @common()
 def verify(
-    archive: str,
+    archive: str | None,
     keys: tuple[str, ...],
     scope: str,
+    against: str,
+    log_file: str | None,
+    cidrs: tuple[str, ...],
+    limit: int | None,
     config: str | None,  # noqa: ARG001 - every command takes it
     store: str | None,  # noqa: ARG001
     output: str,
 ) -> None:
-    """Check an archive's signature, files and time; exit 1 where it may not decide."""
+    """Check an archive's signature, files and time; exit 1 where it may not decide. Or --against an
+    OPA server: whether it decides as the log says; exit 1 where something differs, 2 where nothing
+    could be compared or not all was answered.
+
+    \b
+    Example:
+      $ sidecar policy verify --against https://opa.example --log decisions.jsonl
+      1200 compared, 0 differ, 0 not answered, 3 hidden
+    """
+    if bool(against) != bool(log_file) or bool(against) == bool(archive):
+        raise SidecarError(
+            "give an archive and its --key, or --against and --log", where="sidecar policy verify"
+        )
+    if against and log_file:
+        verify_against(against, log_file, cidrs, limit, output)
+        return
+    if archive is None or not keys:
+        raise SidecarError("an archive is checked with a --key", where="--key")
     named = [key.partition("=") for key in keys]
     terms = Terms(keys=tuple(_key(name, file) for name, _, file in named), scope=scope)
     try:

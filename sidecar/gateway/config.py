@@ -504,6 +504,39 @@ class Subject(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
 
 
+class Compare(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``policy.compare``: an OPA server with the same bundle that is asked a ``share`` of the
+    decisions (0 to 1) too; with ``irreversible: deny`` every irreversible call, which both must
+    answer alike."""
+
+    url: str = ""
+    allow_cidrs: tuple[str, ...] = ()
+    token_file: str = ""
+    share: float = 0.01
+    irreversible: Literal["tell", "deny"] = "tell"
+
+    @property
+    def target(self) -> Target:
+        """Where the OPA server is dialled."""
+        return Target(name="policy compare", url=self.url, allow_cidrs=self.allow_cidrs)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values, dotted below ``policy.compare``."""
+        if not self.url:
+            said = {
+                "allow_cidrs": bool(self.allow_cidrs),
+                "token_file": bool(self.token_file),
+                "irreversible": self.irreversible != "tell",
+            }
+            return [Problem(name, "goes with url") for name in said if said[name]]
+        cidrs = list(_cidr_problems("allow_cidrs", self.allow_cidrs))
+        why = undialable(self.target, ranges=not cidrs)
+        found = [*cidrs, *([Problem("url", why)] if why is not None else [])]
+        if not 0 <= self.share <= 1:
+            found.append(Problem("share", "must be 0 to 1"))
+        return found
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Key ``policy``: the embedded engine with a bundle, or an OPA server.
 
@@ -536,6 +569,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subjects: tuple[Subject, ...] = ()
     approvers: tuple[str, ...] = ()
     max_stale: str = "24h"
+    compare: Compare = Compare()
 
     @property
     def target(self) -> Target:
@@ -559,8 +593,10 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 found.append(Problem(name, str(error)))
         if not 0 <= self.remember <= _REMEMBER_MOST:
             found.append(Problem("remember", f"must be 0 to {_REMEMBER_MOST}"))
-        if self.shadow and self.engine != "embedded":
-            found.append(Problem("shadow", "is for the embedded engine"))
+        for name, said in (("shadow", self.shadow), ("compare.url", self.compare.url)):
+            if said and self.engine != "embedded":
+                found.append(Problem(name, "is for the embedded engine"))
+        found += [Problem(f"compare.{each.path}", each.text) for each in self.compare.problems()]
         return [
             *found,
             *self._server_problems(),

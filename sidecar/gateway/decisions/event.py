@@ -183,6 +183,11 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def result_of(decision: Decision) -> dict[str, Any]:
+    """What a decision says, without the texts that a policy makes."""
+    return _result(decision, "off", Masker())
+
+
 def _result(
     decision: Decision, capture: Literal["off", "redacted", "full"], masker: Masker
 ) -> dict[str, Any]:

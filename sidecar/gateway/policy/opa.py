@@ -98,7 +98,7 @@ class OpaServer:
 
     async def start(self) -> None:
         """Wait for OPA and learn its revision. Raises SidecarError."""
-        self._client = _client(self._target, self._egress, self._deadline_ns, self._token)
+        await self.open()
         ends_ns = monotonic_ns() + int(self._start_seconds * 1e9)
         while True:
             try:
@@ -110,6 +110,10 @@ class OpaServer:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 return
+
+    async def open(self) -> None:
+        """Make ready to ask, without waiting for OPA. Raises SidecarError without its client."""
+        self._client = _client(self._target, self._egress, self._deadline_ns, self._token)
 
     async def stop(self) -> None:
         """Close what is open. Safe twice, and without start."""

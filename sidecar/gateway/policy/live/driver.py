@@ -27,6 +27,7 @@ from sidecar.errors import SidecarError
 from sidecar.gateway.policy.document import encode
 from sidecar.gateway.policy.facts import Fact, missing
 from sidecar.gateway.policy.live.change import Difference, Report, difference, kind_of, report
+from sidecar.gateway.policy.live.client import Second
 from sidecar.gateway.policy.live.freshness import DAY_NS, Freshness
 from sidecar.gateway.policy.release import Release
 from sidecar.gateway.policy.result import PolicyAnswer, denied
@@ -60,6 +61,7 @@ class LivePolicy:
         remember: int = 200,
         accept_loosening: bool = False,
         shadow: Release | None = None,
+        second: Second | None = None,
         stale_ns_max: int = DAY_NS,
         now_ns: Callable[[], int] = clock.now_ns,
         steady_ns: Callable[[], int] = clock.steady_ns,
@@ -76,6 +78,7 @@ class LivePolicy:
         self._worker = make(release)
         self._reads: frozenset[Fact] = frozenset()
         self._shadow = make(shadow) if shadow is not None else None
+        self._second = second
         self._accept_loosening = accept_loosening
         self._last: deque[tuple[bytes, PolicyAnswer]] = deque(maxlen=remember)
         self._open = asyncio.Event()
@@ -124,12 +127,14 @@ class LivePolicy:
     async def start(self) -> None:
         """Start the engine, and the shadow's. Raises SidecarError."""
         await self._worker.start()
-        if self._shadow is not None:
-            try:
+        try:
+            if self._shadow is not None:
                 await self._shadow.start()
-            except BaseException:
-                await self._worker.stop()
-                raise
+            if self._second is not None:
+                await self._second.start()
+        except BaseException:
+            await self.stop()
+            raise
         self._know()
 
     def _know(self) -> None:
@@ -140,16 +145,18 @@ class LivePolicy:
         """Stop both. Safe twice."""
         if self._shadowing:
             await asyncio.gather(*self._shadowing, return_exceptions=True)
-        for worker in (self._worker, self._shadow):
-            if worker is not None:
-                await worker.stop()
+        for part in (self._worker, self._shadow, self._second):
+            if part is not None:
+                await part.stop()
 
     async def decide(self, document: dict[str, Any]) -> PolicyAnswer:
         """The policy's answer on an action's document; without one a denial with ``error``."""
         await self._open.wait()
         if self.too_old:
             return structs.replace(denied(_TOO_OLD), revision=self.revision)
-        answer = await self._worker.decide(document)
+        asked = self._worker.decide(document)
+        second = self._second
+        answer = await asked if second is None else await second.agreed(document, asked)
         self._remember(document, answer)
         if self._shadow is not None:
             self._try(self._shadow, document, answer)
