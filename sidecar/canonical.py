@@ -26,7 +26,9 @@ def canonical(value: Any) -> bytes:
     """RFC 8785 bytes of a JSON-like value. Raises NotCanonical where there are none."""
     try:
         if _FAST is not None and _is_plain(value):
-            return _FAST(value)
+            text = _FAST(value)
+            if text.isascii() or _has_ascii_keys(value):
+                return text
     except (TypeError, RecursionError):
         pass  # the other way says what is wrong
     try:
@@ -47,20 +49,23 @@ def digest(value: Any, *, domain: str) -> str:
 
 def _is_plain(value: Any) -> bool:
     kind: type = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind is dict:
+        value, kind = value.values(), list
+    if kind is list or kind is tuple:
+        for item in value:  # a call for each text would cost more than all the rest
+            kind = type(item)
+            if kind is not str and item is not None and not _is_plain(item):
+                return False
         return True
     if kind is int:
         return bool(-_INTEGER_MAX <= value <= _INTEGER_MAX)
-    if kind is dict:
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii():
-                return False
-            if type(item) is not str and not _is_plain(item):
-                return False
-        return True
-    if kind is not list and kind is not tuple:
-        return False
-    return all(map(_is_plain, value))
+    return kind is str or kind is bool or value is None
+
+
+def _has_ascii_keys(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(key.isascii() and _has_ascii_keys(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(_has_ascii_keys, value))
 
 
 def _find_fast() -> Callable[[Any], bytes] | None:

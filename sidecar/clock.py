@@ -10,6 +10,8 @@ import os
 import time
 from collections.abc import Callable
 
+_VARIANT = {digit: f"{int(digit, 16) & 0x3 | 0x8:x}" for digit in "0123456789abcdef"}
+
 Now = Callable[[], int]
 NewId = Callable[[], str]
 
@@ -33,11 +35,8 @@ def steady_ns() -> int:
 def new_id() -> str:
     """A time-ordered random id: 32 hex digits in the layout of UUIDv7."""
     milliseconds = (time.time_ns() // 1_000_000) & 0xFFFFFFFFFFFF
-    tail = int.from_bytes(os.urandom(10), "big")
-    value = (milliseconds << 80) | tail
-    value = (value & ~(0xF << 76)) | (0x7 << 76)
-    value = (value & ~(0x3 << 62)) | (0x2 << 62)
-    return f"{value:032x}"
+    random = os.urandom(10).hex()
+    return f"{milliseconds:012x}7{random[1:4]}{_VARIANT[random[4]]}{random[5:]}"
 
 
 def random_bytes(count: int) -> bytes:

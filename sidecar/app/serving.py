@@ -52,7 +52,7 @@ from sidecar.pipeline.process import PipelineProcess
 from sidecar.receive.driver import Trimmer
 from sidecar.receive.grpc import GrpcReceiver
 from sidecar.receive.http import HttpReceiver
-from sidecar.receive.memory import keep_buffers
+from sidecar.receive.memory import keep_buffers, keep_objects
 from sidecar.receive.worker import Admission
 from sidecar.store.journal import journal_cursor
 from sidecar.store.ports import GatewayLedger
@@ -104,6 +104,7 @@ async def _serve(loaded: Loaded, dev: bool, ready: Callable[[Serving], None]) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with sidecar(loaded, dev=dev) as serving:
+        keep_objects()
         ready(serving)
         await stop.wait()
 

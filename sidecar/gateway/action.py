@@ -196,6 +196,8 @@ def _arguments(parts: _Parts) -> dict[str, Any]:
 
 
 def _merge(found: dict[str, Any], members: dict[str, Any], place: str) -> None:
+    if not members:
+        return
     for name in members:
         if name == METHOD_OVERRIDE:
             raise Refused(

@@ -14,6 +14,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from prometheus_client import Counter as Counted
+from prometheus_client import Histogram as Timed
+
 from processors.model.names import CALL_CLASS, CALL_TOOL, DECISION_EFFECT
 from processors.model.principal import Principal
 from sidecar import clock
@@ -91,6 +94,7 @@ class Gateway:
         self._retrying: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
         self._at_once: Counter[str] = Counter()
+        self._counters: dict[tuple[str, str, int], tuple[Counted, Timed]] = {}
 
     @property
     def mode(self) -> Mode:
@@ -368,10 +372,17 @@ class Gateway:
         self, performer: Performer, request: ToolRequest, reply: ToolReply, took_ns: int
     ) -> None:
         call = performer.call
-        CALLS.labels(call.class_, performer.decided, str(reply.status)).inc()
+        counted = (call.class_, performer.decided, reply.status)
+        if (counters := self._counters.get(counted)) is None:
+            counters = (
+                CALLS.labels(call.class_, performer.decided, str(reply.status)),
+                CALL_SECONDS.labels(call.class_),
+            )
+            self._counters[counted] = counters  # as many as there are statuses, and no more
+        counters[0].inc()
+        counters[1].observe(took_ns / 1e9)
         if performer.observed:
             OBSERVED.labels(call.class_, performer.decided).inc()
-        CALL_SECONDS.labels(call.class_).observe(took_ns / 1e9)
         if not OWN_SPANS.wanted:
             return
         caller = trace_context(request.headers)

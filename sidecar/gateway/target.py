@@ -19,6 +19,7 @@ PAIRS_MAX = 1000
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PCHAR = _UNRESERVED | frozenset(b"!$&'()*+,=:@")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
+_PLAIN = re.compile(r"[A-Za-z0-9._~!$&'()*+,=:@/%-]*\Z")
 _HIDDEN = re.compile(r"%(?:25)+(?:00|2[Ee]|2[Ff]|5[Cc]|3[Bb])")
 _FORBIDDEN = {0x00: "NUL", 0x2F: "/", 0x5C: "\\"}
 
@@ -39,7 +40,8 @@ def canonical_path(raw: str) -> str:
     decoded = _ESCAPE.sub(_path_escape, raw)
     if hidden := _HIDDEN.search(decoded):
         raise NotCanonicalTarget(f"{hidden[0]} in the path is encoded twice")
-    path_bytes(decoded)
+    if "%" in decoded:
+        path_bytes(decoded)
     if "//" in decoded:
         raise NotCanonicalTarget("the path has an empty segment (//)")
     return _without_dots(decoded)
@@ -47,7 +49,10 @@ def canonical_path(raw: str) -> str:
 
 def segments(path: str) -> tuple[str, ...]:
     """The decoded segments of a canonical path; the last is empty after a final slash."""
-    return tuple(path_bytes(segment).decode("utf-8") for segment in path[1:].split("/"))
+    parts = path[1:].split("/")
+    if "%" not in path:
+        return tuple(parts)
+    return tuple(path_bytes(segment).decode("utf-8") for segment in parts)
 
 
 def path_bytes(text: str) -> bytes:
@@ -78,6 +83,8 @@ def write_pairs(pairs: Pairs) -> str:
 
 
 def _refuse_raw(raw: str) -> None:
+    if _PLAIN.match(raw):
+        return
     for position, character in enumerate(raw):
         if character in "/%":
             continue

@@ -167,8 +167,11 @@ class _Served(web.Server):
         if request.version not in _VERSIONS:
             return self._unspoken(request)
         try:
-            with self._clocked(request):
+            if request.content.is_eof():
                 answer = await self._serve(request)
+            else:
+                with self._clocked(request):
+                    answer = await self._serve(request)
             if not isinstance(answer, web.StreamResponse):
                 raise TypeError("a handler must answer")
         except web.HTTPException as error:
@@ -205,9 +208,6 @@ class _Served(web.Server):
     def _clocked(self, request: web.BaseRequest) -> Iterator[None]:
         """Let the body fail with SlowBody when it is not whole in time."""
         body = request.content
-        if body.is_eof():
-            yield
-            return
         loop, seconds = asyncio.get_running_loop(), self.manners.limits.body_seconds
         timer = loop.call_later(seconds, lambda: body.set_exception(SlowBody()))
         body.on_eof(timer.cancel)

@@ -31,6 +31,7 @@ from sidecar.gateway.http import GatewayServer  # noqa: E402
 from sidecar.gateway.policy.files import load_bundle  # noqa: E402
 from sidecar.gateway.policy.worker import PolicyWorker  # noqa: E402
 from sidecar.gateway.registry import Registry  # noqa: E402
+from sidecar.receive.memory import keep_objects  # noqa: E402
 from sidecar.store.sqlite.keys import SqliteKeys  # noqa: E402
 from sidecar.store.sqlite.ledger import SqliteLedger  # noqa: E402
 
@@ -107,7 +108,9 @@ async def serve(arguments):
     """One of the processes: its port to stdout, then until stdin closes."""
     kind, *rest = arguments
     start = {"upstream": upstream, "proxy": bare_proxy, "gateway": gateway}[kind]
-    print(await start(*rest), flush=True)
+    port = await start(*rest)
+    keep_objects()  # as a sidecar does
+    print(port, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     for close in reversed(CLOSE):
         await close()

@@ -177,11 +177,15 @@ class Performer:
         return msgspec.structs.replace(told, headers=(*told.headers, where))
 
     async def _perform(self, command: commands.Command) -> events.Event | None:
-        match command:
-            case commands.LookUpKey(wait_ns=wait_ns):
-                return await self._look_up(wait_ns)
+        match command:  # what every call has comes first
             case commands.Decide(attempt=attempt):
                 return await self._decide(attempt)
+            case commands.Forward():
+                return await self._forward()
+            case commands.Record():
+                return await self._record(command)
+            case commands.LookUpKey(wait_ns=wait_ns):
+                return await self._look_up(wait_ns)
             case commands.AskApproval(wait_ns=wait_ns, seen=seen):
                 return await self._ask(wait_ns, seen)
             case commands.CommitIntent():
@@ -189,8 +193,6 @@ class Performer:
             case commands.MarkSent(claim=claim):
                 self._possible = self.call.class_ != "read"
                 return await self._mark_sent(claim)
-            case commands.Forward():
-                return await self._forward()
             case commands.Reconcile(claim=claim):
                 return await resolve(self._desk, claim)
             case commands.Settle():
@@ -199,8 +201,6 @@ class Performer:
                 self._hold_state = "released"
             case commands.Keep():
                 self._hold_state = "held"
-            case commands.Record():
-                return await self._record(command)
             case commands.Reply():
                 raise AssertionError("a Reply is not performed but given")
         return None

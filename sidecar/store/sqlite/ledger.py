@@ -246,7 +246,9 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         """Receipt, claim's end, holds, restored approval. False, with nothing written, when the
         claim is another's or has ended. Raises StoreUnavailable."""
         await self._warm(outcome.call.project)
-        arguments = seal_arguments(self._sealers, outcome.call)
+        # A call with a claim is known since its intent, with its arguments.
+        claimed = outcome.end is not None
+        arguments = None if claimed else seal_arguments(self._sealers, outcome.call)
         answer = seal_answer(self._sealers, outcome)
         done = await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
         if outcome.end is not None and outcome.end.restore_approval:

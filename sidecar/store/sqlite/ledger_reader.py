@@ -99,4 +99,4 @@ class SqliteLedgerReader(LedgerReader):
         return self._reading.run(query, *values)
 
     def _told(self, statement: Statement[T], *values: object) -> T:
-        return self._read(cast(Callable[..., T], statement), *values)
+        return self._read(cast("Callable[..., T]", statement), *values)
