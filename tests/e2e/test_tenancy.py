@@ -113,6 +113,7 @@ async def scenario(folder, count):
         )
 
 
+@pytest.mark.row("CVE-2026-78573")
 @pytest.mark.requirement("REC-05")
 @pytest.mark.requirement("SEC-01")
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])

@@ -4,7 +4,7 @@
 1. A draft never makes a call laxer than it would be without it: what is not plainly a read is
    irreversible, whatever the source claims.
 2. What a person should look at is a comment beside the entry, in words of the source where it has
-   any; no comment breaks the line it is on.
+   any; no comment breaks the line it is on or holds what does not show.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.plain import plain
 
 READ_METHODS = frozenset({"GET", "HEAD"})
 
@@ -79,4 +80,4 @@ def as_yaml(draft: Draft, schema_files: Mapping[str, str]) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:300]
+    return plain(" ".join(text.split()))[:300]

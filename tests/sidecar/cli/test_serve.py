@@ -93,6 +93,7 @@ def test_real_exporters_reach_the_store_with_a_key_and_not_without(tmp_path):
         wait_for(all_three)
 
 
+@pytest.mark.row("CVE-2026-78573", "CVE-2025-64443")
 def test_the_listeners_ask_for_keys_and_health_does_not(tmp_path):
     with serving(tmp_path) as (_, told):
         for name in ("gateway.listen", "control.listen"):
@@ -225,6 +226,7 @@ def test_dev_refuses_an_address_that_is_not_loopback(tmp_path):
     assert "receive.grpc" in text and "not loopback" in text
 
 
+@pytest.mark.row("CVE-2026-78573")
 def test_without_dev_a_seal_key_must_be_there(tmp_path):
     text = fails(tmp_path, EPHEMERAL)
     assert "seal key" in text and "openssl rand -hex 32" in text

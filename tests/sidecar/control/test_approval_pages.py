@@ -123,6 +123,7 @@ def test_a_denial_needs_a_reason_too_and_ends_it(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("CVE-2025-64443")
 @pytest.mark.requirement("APR-01")
 def test_a_form_of_another_site_or_session_changes_nothing(tmp_path):
     async def scenario(each):

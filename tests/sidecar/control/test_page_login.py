@@ -171,6 +171,7 @@ def test_a_person_signs_in_at_the_provider_and_approves(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("CVE-2026-32871")
 @pytest.mark.requirement("APR-01")
 def test_what_comes_back_counts_once_and_in_its_own_browser(tmp_path):
     async def scenario(each):
@@ -194,6 +195,7 @@ def test_what_comes_back_counts_once_and_in_its_own_browser(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("CVE-2026-32871")
 @pytest.mark.requirement("APR-01")
 @pytest.mark.parametrize(
     "claims", [{"nonce": "other"}, {"groups": []}, {"aud": "another"}, {"exp": 1}]

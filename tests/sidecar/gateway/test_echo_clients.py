@@ -200,6 +200,7 @@ def through(folder, scenario):
     asyncio.run(main())
 
 
+@pytest.mark.row("T54", "D")
 @pytest.mark.full
 @pytest.mark.parametrize("way", ["reverse", "forward"])
 @pytest.mark.parametrize("client", CLIENTS)

@@ -181,7 +181,7 @@ def behind(each):
 
 
 @pytest.mark.requirement("GW-05")
-@pytest.mark.row("D", "CVE-2026-34525", "CVE-2026-111750", "CVE-2026-48710")
+@pytest.mark.row("D", "CVE-2026-34525", "CVE-2026-111750", "CVE-2026-48710", "T55")
 def test_what_is_read_in_two_ways_is_refused_and_nothing_behind_it_is_read(tmp_path):
     async def scenario(each):
         for name, (lines, body, *changes) in REFUSED.items():

@@ -172,6 +172,7 @@ def test_a_server_of_before_gets_a_session_for_each_tenant_and_a_new_one_when_it
     run(tmp_path, scenario, server)
 
 
+@pytest.mark.row("T52", "K")
 @pytest.mark.requirement("MCP-01")
 def test_what_a_server_asks_of_its_client_is_refused_and_its_call_goes_on(tmp_path):
     server = Server(old=True)

@@ -68,6 +68,7 @@ def test_a_token_says_what_was_approved_by_whom():
     assert read(forged()) == claims  # the forger below does make good tokens
 
 
+@pytest.mark.row("CVE-2026-44428")
 @pytest.mark.requirement("APR-01")
 @pytest.mark.parametrize(
     "changes",

@@ -110,6 +110,7 @@ def counted(result):
     return REGISTRY.get_sample_value("sidecar_webhook_attempts_total", labels) or 0.0
 
 
+@pytest.mark.row("CVE-2026-110278")
 @pytest.mark.requirement("APR-01")
 def test_a_webhook_is_told_of_a_request_and_its_end_signed_and_without_content(store, tmp_path):
     async def scenario(opened):
@@ -320,6 +321,7 @@ def test_what_is_no_secret_is_refused_and_not_repeated(text):
     assert not kept or kept not in str(caught.value)
 
 
+@pytest.mark.row("CVE-2026-110278")
 def test_the_signature_is_standard_webhooks():
     # The example of the specification (standard-webhooks 1.0.0, "signature scheme").
     secret = message.read_secrets("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")

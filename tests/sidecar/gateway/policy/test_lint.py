@@ -27,6 +27,7 @@ def findings(text, head=HEAD):
     return asyncio.run(check_bundle(bundle))
 
 
+@pytest.mark.row("CVE-2022-36085")
 @pytest.mark.parametrize(
     ("text", "code", "line"),
     [

@@ -80,6 +80,7 @@ def test_a_missing_bundle_is_refused(tmp_path):
         load_bundle(tmp_path / "absent")
 
 
+@pytest.mark.row("CVE-2024-8260", "CVE-2026-78573")
 def test_a_link_out_of_the_folder_is_refused(tmp_path):
     write(tmp_path, secret_dot_rego=RULE, bundle__a_dot_rego=RULE)
     (tmp_path / "bundle/b.rego").symlink_to(tmp_path / "secret.rego")

@@ -202,6 +202,7 @@ def member(name, **fields):
     return made
 
 
+@pytest.mark.row("CVE-2024-8260", "CVE-2026-78573")
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -214,6 +215,10 @@ def member(name, **fields):
         (tar((member("//a.rego"), b"")), "relative"),
         (tar((member("a\\b.rego"), b"")), "relative"),
         (tar((member("a b.rego"), b"")), "relative"),
+        (tar((member("\\\\server\\share\\a.rego"), b"")), "relative"),
+        (tar((member("//server/share/a.rego"), b"")), "relative"),
+        (tar((member("C:/a.rego"), b"")), "relative"),
+        (tar((member("file:///a.rego"), b"")), "relative"),
         (tar((member("a/./b.rego"), b"")), "relative"),
         (tar((member("ä.rego"), b"")), "relative"),
         (tar((member("d/" * 150 + "a.rego"), b"")), "relative"),
