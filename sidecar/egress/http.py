@@ -181,7 +181,7 @@ def head(
     ends = len(lines) - 1
     if text.count("\r") != ends or text.count("\n") != ends or "\0" in text:
         raise ValueError("a header would end its line")
-    return text.encode()
+    return text.encode("latin-1")  # as headers are read: byte for byte what an agent sent
 
 
 def misframed(message: RawResponseMessage, headers: Headers) -> str | None:

@@ -47,6 +47,8 @@ _FRAMING = frozenset(
         *("content-length", "content-encoding", "content-type", "accept-encoding", "expect"),
     }
 )
+OWS = " \t"
+"""White space beside a header's value (RFC 9110 §5.6.3); other blanks are part of it."""
 HEADERS_MAX = 100
 HEADER_BYTES_MAX = 32 * 1024
 MULTIPART = "multipart/form-data"
@@ -133,14 +135,14 @@ def read_headers(headers: Headers, also: Collection[str] = ()) -> Headers:
         if not is_header(raw_name, value):
             raise Refused(400, "header_malformed", "a header's name or value is malformed")
         name = raw_name.lower()
-        if name == "content-encoding" and value.strip().lower() not in ("", "identity"):
+        if name == "content-encoding" and value.strip(OWS).lower() not in ("", "identity"):
             raise Refused(
                 415, "content_encoding", "the body is encoded; send it with no Content-Encoding"
             )
         if name in ACTION_HEADERS or name in TRACING_HEADERS or name in also:
             if name in kept:
                 raise Refused(400, "header_repeated", f"the header {name} stands twice")
-            kept[name] = value.strip()
+            kept[name] = value.strip(OWS)
     return tuple(sorted(kept.items()))
 
 
@@ -195,13 +197,13 @@ def _uploaded(upload: Uploaded, media_type: str) -> Body:
 
 
 def _media_type(content_type: str) -> str:
-    essence, *parameters = (part.strip() for part in content_type.split(";"))
+    essence, *parameters = (part.strip(OWS) for part in content_type.split(";"))
     if not _MEDIA_TYPE.match(essence.lower()):
         raise Refused(415, "media_type_missing", "the body has no usable Content-Type")
     for parameter in parameters:
         name, _, value = parameter.partition("=")
-        charset = value.strip().strip('"').lower()
-        if name.strip().lower() == "charset" and charset not in ("utf-8", "utf8"):
+        charset = value.strip(OWS).strip('"').lower()
+        if name.strip(OWS).lower() == "charset" and charset not in ("utf-8", "utf8"):
             raise Refused(415, "charset", "the body's charset is not UTF-8")
     return essence.lower()
 

@@ -27,6 +27,7 @@ from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
 from sidecar.gateway.asked.http import send_events
+from sidecar.gateway.content import OWS
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.explicit import explicit_request
 from sidecar.gateway.forward import CHALLENGE, CREDENTIAL, below, credential, read_absolute
@@ -396,7 +397,7 @@ def _one(headers: Headers, name: str, absent: str | None = None) -> str | None:
     """A header's value; what stands there empty is not absent."""
     for key, value in headers:
         if key.lower() == name:
-            return value.strip()
+            return value.strip(OWS)
     return absent
 
 

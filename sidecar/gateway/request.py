@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from processors.model.names import BAGGAGE_EPISODE
 from sidecar.gateway.action import ToolRequest as ToolRequest
-from sidecar.gateway.content import Headers
+from sidecar.gateway.content import OWS, Headers
 from sidecar.gateway.problem import Refused
 
 WAIT_SECONDS_MAX = 55
@@ -52,7 +52,7 @@ def single(headers: Headers, name: str) -> str | None:
     values = [value for key, value in headers if key.lower() == name]
     if len(values) > 1:
         raise Refused(400, "header_repeated", f"the header {name} stands twice; send it once")
-    return values[0].strip() if values else None
+    return values[0].strip(OWS) if values else None
 
 
 def idempotency_key(headers: Headers, name: str) -> str | None:
@@ -89,7 +89,7 @@ def preferences(headers: Headers) -> Preferences:
 
 def trace_context(headers: Headers) -> TraceContext:
     """The caller's trace and span ids; empty when ``traceparent`` is absent or malformed."""
-    values = [value.strip() for name, value in headers if name.lower() == "traceparent"]
+    values = [value.strip(OWS) for name, value in headers if name.lower() == "traceparent"]
     match = _TRACEPARENT.match(values[0]) if len(values) == 1 else None
     if match is None or match[1] == "ff" or not int(match[2], 16) or not int(match[3], 16):
         return TraceContext()

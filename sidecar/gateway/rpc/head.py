@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.gateway.content import Headers
+from sidecar.gateway.content import OWS, Headers
 from sidecar.gateway.rpc.message import HEADER_MISMATCH, UNSUPPORTED_VERSION, Message, RpcRefused
 
 MODERN: Final = "2026-07-28"
@@ -78,7 +78,7 @@ def check_parameters(headers: Headers, schema: Any, arguments: Mapping[str, Any]
         if lowered.startswith(PARAM):
             if sum(1 for key, _ in headers if key.lower() == lowered) > 1:
                 raise _mismatch(f"the header {lowered} stands twice")
-            if decoded(value.strip()) != mirrored.get(lowered):
+            if decoded(value.strip(OWS)) != mirrored.get(lowered):
                 raise _mismatch(f"the header {lowered} and the body differ")
 
 
@@ -126,7 +126,7 @@ def _mirrored(schema: Any, arguments: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 
 def _one(headers: Headers, name: str) -> str | None:
-    return next((value.strip() for key, value in headers if key.lower() == name), None)
+    return next((value.strip(OWS) for key, value in headers if key.lower() == name), None)
 
 
 def _mismatch(what: str) -> RpcRefused:

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from processors.model.principal import Principal
-from sidecar.gateway.content import Headers
+from sidecar.gateway.content import OWS, Headers
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
@@ -39,7 +39,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     def one(self, name: str) -> str | None:
         """A header's value. Raises Refused where it stands twice."""
-        found = [value.strip() for key, value in self.headers if key.lower() == name]
+        found = [value.strip(OWS) for key, value in self.headers if key.lower() == name]
         if len(found) > 1:
             raise Refused(400, "header_repeated", f"the header {name} stands twice; send it once")
         return found[0] if found else None

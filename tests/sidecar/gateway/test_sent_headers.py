@@ -125,7 +125,7 @@ def test_the_method_that_is_judged_is_the_method_that_counts(tmp_path, spelling)
 
 @pytest.mark.requirement("GW-05")
 def test_a_call_with_effects_has_a_connection_of_its_own_and_reads_share_theirs(tmp_path):
-    connections = []
+    connections, tasks = [], []
 
     async def talk(reader, writer):
         connections.append(0)
@@ -137,6 +137,7 @@ def test_a_call_with_effects_has_a_connection_of_its_own_and_reads_share_theirs(
             writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
 
     async def serve(reader, writer):
+        tasks.append(asyncio.current_task())
         try:
             await talk(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -153,5 +154,29 @@ def test_a_call_with_effects_has_a_connection_of_its_own_and_reads_share_theirs(
                 assert (await each.ask("GET", "/payments/orders/17")).status == 201
             assert connections == [1, 1, 1, 3]
         server.close()
+        await asyncio.gather(*tasks)
 
     asyncio.run(main())
+
+
+@pytest.mark.requirement("GW-05")
+@pytest.mark.row("E")
+def test_a_header_leaves_as_the_bytes_it_came_as(tmp_path):
+    heads = []
+
+    async def serve(reader, writer):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    async def main():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with rig(tmp_path, policy=AllowAll(), upstream_url=url) as each:
+            lines = ("Accept-Language: caf\xe9, \xc3\xa9, \xa0", "Connection: close")
+            request = written(each, lines, method="GET", target="/payments/orders/17")
+            assert (await sent(each.server.port, request)).startswith(b"HTTP/1.1 200 ")
+        server.close()
+
+    asyncio.run(main())
+    assert b"accept-language: caf\xe9, \xc3\xa9, \xa0\r\n" in heads[0]
