@@ -10,8 +10,9 @@
 4. ``action_hash`` covers the whole Action and never the idempotency key (gateway.md §0.2). Tracing
    headers are forwarded and are no part of the action.
 5. Equality is decided by meaning, not by spelling (§0.6): for a JSON body the hash covers its RFC
-   8785 digest and media type, not its bytes or the header that names its type, and never
-   ``accept-language``. What was sent is in the receipt's ``request_digest``.
+   8785 digest and media type, for a form its pairs or parts, not its bytes or the header that names
+   its type; deciding headers count by what they mean (``spelling``), and ``accept-language`` never.
+   What was sent is in the receipt's ``request_digest``.
 """
 
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ from sidecar.gateway.cost import price
 from sidecar.gateway.native import check_body
 from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.registry import Matched, RegisteredTool, Registry
+from sidecar.gateway.spelling import meant
 from sidecar.gateway.target import (
     NotCanonicalTarget,
     Pairs,
@@ -61,8 +63,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """A request ready to be judged and sent; ``path``, ``query_raw``, ``headers``, ``body`` are the
     wire.
 
-    ``value`` is the parsed JSON body, None where there is none; ``upload`` the body where it is too
-    large for memory.
+    ``value`` is the parsed JSON body, None where there is none, ``form`` a form's pairs or parts;
+    ``upload`` the body where it is too large for memory.
     """
 
     tool: RegisteredTool
@@ -73,6 +75,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     body: bytes
     upload: Uploaded | None = None
     value: Any = None
+    form: tuple[tuple[str, Any], ...] | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -117,6 +120,7 @@ def prepare(
         body=request.body,
         upload=request.upload,
         value=parts.body.value,
+        form=parts.body.form,
     )
 
 
@@ -139,7 +143,7 @@ def _counted(action: Action) -> dict[str, Any]:
         found["body_digest"] = None
     found["headers"] = [
         pair
-        for pair in action.headers
+        for pair in meant(action.headers)
         if pair[0] != "accept-language" and not (by_meaning and pair[0] == "content-type")
     ]
     if action.on_behalf_of is None:  # whose tokens name nobody: as it always was
@@ -187,8 +191,7 @@ def _arguments(parts: _Parts) -> dict[str, Any]:
     for place, members in (
         ("path", parts.matched.path_arguments),
         ("query", _lists(parts.query)),
-        ("form", _lists(parts.body.pairs)),
-        ("multipart form", _lists((part.name, part.argument) for part in parts.body.parts)),
+        ("form", _lists(parts.body.form or ())),
         ("body", value if isinstance(value, dict) else {}),
     ):
         _merge(found, members, place)

@@ -86,14 +86,14 @@ class Uploaded(Protocol):
 
 
 class Body(Struct, frozen=True, kw_only=True):
-    """``value`` is a JSON body's value, ``pairs`` a form's, ``parts`` a multipart form's;
-    ``readable`` is false for any other type.
+    """``value`` is a JSON body's value, ``form`` the pairs of a form, or name and argument of a
+    multipart form's parts; ``readable`` is false for any other type. ``jcs_digest``: of what it
+    means, where that is not its bytes.
     """
 
     media_type: str | None = None
     value: Any = None
-    pairs: Pairs = ()
-    parts: tuple[Part, ...] = ()
+    form: tuple[tuple[str, Any], ...] | None = None
     digest: str | None = None
     jcs_digest: str | None = None
     readable: bool = True
@@ -163,7 +163,9 @@ def read_body(
     if _JSON.match(media_type):
         return _json_body(data, media_type)
     if media_type == FORM:
-        return Body(media_type=media_type, pairs=_form_pairs(data), digest=sha256(data))
+        pairs = _form_pairs(data)
+        meant = sha256(canonical([[*pair] for pair in pairs]))
+        return Body(media_type=media_type, form=pairs, digest=sha256(data), jcs_digest=meant)
     return Body(media_type=media_type, digest=sha256(data), readable=False)
 
 
@@ -184,7 +186,8 @@ def _parts(data: bytes, content_type: str) -> tuple[Part, ...] | None:
 def _form(digest: str, parts: tuple[Part, ...]) -> Body:
     """A multipart form: what it means are its parts in order, whatever boundary is between."""
     meant = sha256(canonical([part.document for part in parts]))
-    return Body(media_type=MULTIPART, parts=parts, digest=digest, jcs_digest=meant)
+    named = tuple((part.name, part.argument) for part in parts)
+    return Body(media_type=MULTIPART, form=named, digest=digest, jcs_digest=meant)
 
 
 def _uploaded(upload: Uploaded, media_type: str) -> Body:

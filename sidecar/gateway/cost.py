@@ -65,6 +65,8 @@ def _amount(value: Any) -> str:
         raise _refused("the amount is not exact; let cost.amount yield text or minor units")
     if abs(number.adjusted()) > 30:
         raise _refused("the amount is beyond 30 digits")
+    if isinstance(value, float) and value.is_integer():
+        number = Decimal(int(value))  # 500, 500.0 and 5e2 are one number, and so one action
     return f"{number:f}"
 
 

@@ -2,7 +2,8 @@
 
 **Rules**
 1. Without ``idempotency.volatile`` it is the action's hash. With it, the hash of the action without
-   the members those JSON pointers name, in a JSON body and, for pointers of one name, in the query.
+   the members those JSON pointers name, in a JSON body and, for pointers of one name, in the query
+   or a form.
 2. Only equality under a key is decided by it. Policy, approval, receipt and wire have the whole.
 """
 
@@ -26,7 +27,10 @@ def fingerprint(prepared: Prepared) -> str:
         "arguments": without(action.arguments, pointers),
         "query": tuple(pair for pair in action.query if pair[0] not in names),
     }
-    if action.body_jcs_digest is not None:
+    if prepared.form is not None:
+        pairs = [[name, value] for name, value in prepared.form if name not in names]
+        changes["body_jcs_digest"] = digest({"form": pairs}, domain="agwf/1")
+    elif action.body_jcs_digest is not None:
         kept = without(prepared.value, pointers)
         changes["body_jcs_digest"] = digest({"body": kept}, domain="agwf/1")
     return action_hash(msgspec.structs.replace(action, **changes))
