@@ -26,6 +26,7 @@ test: $(STAMP) opa collector helm oidc
 
 test-full: $(STAMP) opa collector helm oidc
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
+	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
 soak: $(STAMP) opa collector
 	SOAK_SPANS=$(SOAK_SPANS) $(BIN)/pytest -q -s -m soak $(TEST_ARGS)

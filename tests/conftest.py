@@ -24,8 +24,32 @@ def _guarded(self, address):
 
 
 @pytest.fixture(autouse=True)
+def _postgres_given_back(request):
+    yield
+    if request.config.getoption("--two-gateways"):
+        import gateway_rig
+
+        gateway_rig.forget_places()
+
+
+@pytest.fixture(autouse=True)
 def _only_this_machine(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", _guarded)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--two-gateways",
+        action="store_true",
+        help="gateway tests run on two gateways that share one Postgres, not on one with SQLite",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--two-gateways"):
+        import gateway_rig
+
+        gateway_rig.TWO_GATEWAYS = True
 
 
 # The files that take longest come first, so that no worker is left with one at the end.

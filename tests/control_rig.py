@@ -192,7 +192,11 @@ def grown(each, authenticate=None, approvals=None):
 @asynccontextmanager
 async def control(folder, *, tool_changes=None, **more):
     """A gateway's Rig with the control API and a credential of each role."""
-    async with rig(folder, policy=AskAbove100(), tool_changes=tool_changes) as each:
+    # The API's stores are files here; each is tested on Postgres by its contract.
+    files = folder / "ledger.db"
+    async with rig(
+        folder, policy=AskAbove100(), tool_changes=tool_changes, ledger_path=files
+    ) as each:
         stores = grown(each, **more)
         await each.web.start()
         await each.rpc.start()

@@ -1,12 +1,16 @@
 """A whole gateway over real parts: real HTTP on 127.0.0.1, SQLite files, keys, regorus, egress.
 
 ``Shop`` is the upstream: it counts effects in its own database and misbehaves by order id. ``Rig``
-is the gateway before it; ``rig(...)`` starts and stops all of it.
+is the gateway before it; ``rig(...)`` starts and stops all of it. Under ``--two-gateways`` it is
+two gateways that share one Postgres instead, and every other request of a test goes to the second;
+a test of what one process keeps to itself asks for one (``gateways=1``).
 """
 
 import asyncio
+import itertools
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
@@ -31,6 +35,10 @@ from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 
 MASTER = bytes(range(32))
+TWO_GATEWAYS = False
+"""Set by ``--two-gateways`` (conftest)."""
+PLACES = {}
+"""Folder of a test: its place on Postgres."""
 REFUND = "/payments/orders/{}/refunds"
 
 
@@ -159,12 +167,48 @@ class Reply(Struct):
         return json.loads(self.body)
 
 
+def query(path, sql):
+    """Rows of the ledger at a path of ``rig``, stopped or not; what it changes is committed."""
+    if path.parent in PLACES:
+        return _apart(PLACES[path.parent][0], sql)
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute(sql).fetchall()
+        connection.commit()
+        return found
+
+
+def _apart(place, sql):
+    """In a thread: a place may run a loop of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(place.query, sql).result()
+
+
 class Rig:
     """What a test holds: the agent's client, and every part behind it."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.keys = SqliteKeys(folder / "ledger.db")
+        self.gateways, self.servers, self._turn = [], [], itertools.count()
+        self.policy = None
+
+    @property
+    def server(self):
+        """The gateway whose turn it is."""
+        return self.servers[next(self._turn) % len(self.servers)]
+
+    @property
+    def running(self):
+        """How many calls are on their way in the gateways."""
+        return sum(len(each._desk.running) for each in self.gateways)
+
+    @property
+    def waiting(self):
+        """How many look at a request for approval and wait."""
+        return sum(each.asked._waiting.total() for each in self.gateways)
+
+    def query(self, sql):
+        """Rows of the ledger, read beside the gateway; what it changes is committed."""
+        return query(self.ledger_path, sql) if self.ledgers is None else _apart(self.ledgers, sql)
 
     def credential(self, kind="agent", project="default", name=""):
         text, row = mint(
@@ -218,17 +262,32 @@ class Rig:
         return told.json["token"]
 
 
+async def _on_postgres(folder):
+    """The place for the ledgers of one folder, as a file would be: a restart finds it again."""
+    from ledger_rig import ledgers
+
+    if folder not in PLACES:
+        place = ledgers("postgres", folder)  # entered in a thread: it runs loops of its own
+        PLACES[folder] = (await asyncio.to_thread(place.__enter__), place)
+    return PLACES[folder][0]
+
+
+def forget_places():
+    """Give the databases back that a test was given."""
+    while PLACES:
+        PLACES.popitem()[1][1].__exit__(None, None, None)
+
+
 @asynccontextmanager
 async def rig(
     folder, *, tool_changes=None, settings=None, upstream_url=None, policy=None, bundle="",
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
-    ledgers=None, tools_of=None,
+    ledgers=None, tools_of=None, gateways=2,
     **served,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
     async with AsyncExitStack() as stack:
         made = Rig(folder)
-        stack.callback(made.keys.close)
         made.shop = Shop(folder / "shop.db")
         await made.shop.start()
         stack.push_async_callback(made.shop.stop)
@@ -236,35 +295,52 @@ async def rig(
         upstream = Upstream(name="payments", url=url, allow_cidrs=("127.0.0.0/8",))
         known = tools_of or tools(**(tool_changes or {}))
         registry = Registry.from_config((upstream,), known, {})
-        if ledgers is None:
-            path, keys = ledger_path or folder / "ledger.db", keyring(made.keys)
-            made.ledger = SqliteLedger(path, keys, busy_timeout_ms=busy_timeout_ms)
-            stack.callback(made.ledger.close)
-        else:  # another backend's (ledger_rig), which several gateways may share
-            made.ledger = stack.enter_context(ledgers.ledger())
-        made.policy = policy or PolicyWorker(load_bundle(bundle), deadline_ns=2_000_000_000)
-        stack.push_async_callback(made.policy.stop)
-        await made.policy.start()
-        egress = Egress()
-        stack.push_async_callback(egress.close)
-        ports = Ports(
-            ledger=made.ledger,
-            registry=registry,
-            policy=made.policy,
-            upstreams=(upstreams := HttpUpstreams(registry, egress)),
-            addresses=upstreams.addresses,
-        )
+        made.ledger_path = ledger_path or folder / "ledger.db"
+        alone = ledgers is not None or ledger_path is not None or not TWO_GATEWAYS
+        if alone:
+            made.keys = SqliteKeys(folder / "ledger.db")
+            stack.callback(made.keys.close)
+        else:
+            ledgers = await _on_postgres(folder)
+            made.keys = stack.enter_context(ledgers.keys())
+        made.ledgers = ledgers
         # The folder of a test may lie on tmpfs; what that means is tested on its own.
         made.settings = settings or Settings(accept_ephemeral_ledger=True)
-        made.gateway = Gateway(wrap(ports), made.settings)
-        stack.push_async_callback(made.gateway.stop)
-        await made.gateway.start()
-        made.server = GatewayServer(
-            made.gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max,
-            **served,
-        )  # fmt: skip
-        stack.push_async_callback(made.server.stop)
-        await made.server.start()
+        for _ in range(1 if alone else gateways):
+            if ledgers is None:
+                opened = SqliteLedger(
+                    made.ledger_path, keyring(made.keys), busy_timeout_ms=busy_timeout_ms
+                )
+                stack.callback(opened.close)
+            else:  # another backend's (ledger_rig), which several gateways may share
+                opened = stack.enter_context(ledgers.ledger())
+            if made.policy is None or policy is None:
+                made.policy = policy or PolicyWorker(load_bundle(bundle), deadline_ns=2_000_000_000)
+                stack.push_async_callback(made.policy.stop)
+                await made.policy.start()
+            egress = Egress()
+            stack.push_async_callback(egress.close)
+            upstreams = HttpUpstreams(registry, egress)
+            ports = Ports(
+                ledger=opened,
+                registry=registry,
+                policy=made.policy,
+                upstreams=upstreams,
+                addresses=upstreams.addresses,
+            )
+            gateway = Gateway(wrap(ports), made.settings)
+            stack.push_async_callback(gateway.stop)
+            await gateway.start()
+            server = GatewayServer(
+                gateway, made.authenticate, listen="127.0.0.1:0", body_bytes_max=body_bytes_max,
+                **served,
+            )  # fmt: skip
+            stack.push_async_callback(server.stop)
+            await server.start()
+            made.gateways.append(gateway)
+            made.servers.append(server)
+            if len(made.gateways) == 1:  # what a test reaches into is the first's
+                made.ledger, made.gateway = opened, gateway
         made.agent = made.credential("agent", name="refund-agent")
         made.http = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))

@@ -8,7 +8,7 @@ import asyncio
 import json
 import posixpath
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
 
 import msgspec
@@ -102,9 +102,10 @@ class Raw:
     """An upstream that keeps the bytes of every request and knows nothing of HTTP but its frame."""
 
     def __init__(self):
-        self.seen = []
+        self.seen, self.writers = [], []
 
     async def serve(self, reader, writer):
+        self.writers.append(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -115,6 +116,12 @@ class Raw:
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+
+    async def stop(self):
+        for writer in self.writers:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 class Peer:
@@ -160,6 +167,7 @@ async def between(folder):
             peer.close()
     finally:
         server.close()
+        await raw.stop()
 
 
 def first_wins(pairs):

@@ -55,7 +55,7 @@ def written(tmp_path_factory):
             await keeper.turn()
         await keeper.turn()
 
-    run(data, scenario)
+    run(data, scenario, ledger_path=data / "ledger.db")  # the file is what is verified
     code, out = sidecar("audit", "export", "--store", f"sqlite:///{data}")
     assert code == 0
     (folder / "export.jsonl").write_text(out)

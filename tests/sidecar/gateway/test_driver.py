@@ -467,7 +467,7 @@ def test_a_tool_has_no_more_calls_on_their_way_than_it_may_and_others_are_not_he
         assert read.status == 200 and each.shop.effects() == 2
         assert (await each.refund("17", key="k9")).status == 201
 
-    run(tmp_path, scenario, tool_changes={"concurrency_max": 2})
+    run(tmp_path, scenario, tool_changes={"concurrency_max": 2}, gateways=1)
 
 
 @pytest.mark.requirement("GW-08")
@@ -618,7 +618,7 @@ def test_outcomes_that_no_recipe_can_tell_are_one_line_of_the_log(tmp_path, caps
 
     run(tmp_path, scenario)
     capsys.readouterr()
-    run(tmp_path, again)
+    run(tmp_path, again, gateways=1)
     said.append(capsys.readouterr().out)
     lines = [line for line in "".join(said).split("\n") if "unknown" in line]
     assert len(lines) == 1 and "calls=3" in lines[0]

@@ -38,7 +38,7 @@ async def one_of_each(each, order="17", key="m"):
     ]
 
 
-class BadPolicy:
+class BadPolicy(AllowAll):
     """A policy port that fails in one way."""
 
     revision = "r"
@@ -46,12 +46,6 @@ class BadPolicy:
 
     def __init__(self, way):
         self._way = way
-
-    async def start(self):
-        pass
-
-    async def stop(self):
-        pass
 
     async def decide(self, document):
         if self._way == "raises":
@@ -126,7 +120,7 @@ def test_a_locked_ledger_refuses_everything_with_effects_and_nothing_is_sent(tmp
         assert each.shop.effects() == 0
         assert await one_of_each(each) == [(200, None), (201, None), (201, None)]
 
-    run(tmp_path, scenario, busy_timeout_ms=50)
+    run(tmp_path, scenario, busy_timeout_ms=50, ledger_path=tmp_path / "ledger.db")
 
 
 def fill_up(ledger):
@@ -146,7 +140,7 @@ def test_a_full_disk_refuses_everything_with_effects_and_nothing_is_sent(tmp_pat
         unknown = sum(one[1] == "outcome_unknown" for row in answers for one in row)
         assert sent <= each.shop.effects() <= sent + unknown
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, ledger_path=tmp_path / "ledger.db")
 
 
 class FailingLedger:

@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from gateway_rig import AllowAll, Settings, rig
+from gateway_rig import AllowAll, Settings, query, rig
 from msgspec import structs
 
 from sidecar.errors import SidecarError, StoreUnavailable
@@ -202,7 +202,7 @@ def test_a_body_nobody_can_judge_is_not_sent_whatever_the_class(tmp_path, sent, 
 @pytest.mark.requirement("GW-04")
 def test_a_clock_that_was_set_makes_no_token_fresh(tmp_path):
     async def main():
-        async with rig(tmp_path) as each:
+        async with rig(tmp_path, gateways=1) as each:
             token = await each.approved_token("17", key="a")
             right = each.gateway._steady
             for off in (31, -31):
@@ -226,7 +226,7 @@ def test_a_clock_that_was_set_makes_no_token_fresh(tmp_path):
 @pytest.mark.requirement("GW-04")
 def test_a_signing_key_that_fails_sends_nothing(tmp_path):
     async def main():
-        async with rig(tmp_path, policy=AllowAll()) as each:
+        async with rig(tmp_path, policy=AllowAll(), gateways=1) as each:
 
             class Lost:
                 kid = "lost"
@@ -243,23 +243,19 @@ def test_a_signing_key_that_fails_sends_nothing(tmp_path):
 
 @pytest.mark.requirement("GW-04")
 def test_a_chain_that_is_not_as_signed_stops_the_start_before_anything_is_added(tmp_path):
-    import sqlite3
-    from contextlib import closing
+    path = tmp_path / "ledger.db"
 
     async def life():
         async with rig(tmp_path, policy=AllowAll()) as each:
             await each.refund("17", key="a")
 
     asyncio.run(life())
-    sql = "UPDATE audit SET body = '{}', hash = 'x' WHERE seq = (SELECT max(seq) FROM audit)"
-    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        connection.execute(sql)
-        connection.commit()
-        before = connection.execute("SELECT count(*), max(seq) FROM audit").fetchone()
+    last = "SELECT max(seq) FROM audit"
+    query(path, f"UPDATE audit SET body = '{{}}', hash = 'x' WHERE seq = ({last}) RETURNING seq")
+    before = query(path, "SELECT count(*), max(seq) FROM audit")
     with pytest.raises(SidecarError, match="not as it was written"):
         asyncio.run(life())
-    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        assert connection.execute("SELECT count(*), max(seq) FROM audit").fetchone() == before
+    assert query(path, "SELECT count(*), max(seq) FROM audit") == before
 
 
 ELSEWHERE = {

@@ -1,8 +1,6 @@
 """Keys: what a claim means for the next call, what is the same call, and calls without a key."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 
 import pytest
 from gateway_rig import AllowAll, Shop, rig
@@ -78,8 +76,7 @@ def test_an_attempt_that_fails_after_one_that_may_have_happened_leaves_the_outco
         assert (again.json["next_action"], again.headers["retry-after"]) == ("retry", "1")
         receipt = each.ledger.get_receipt(again.headers["gateway-receipt"])
         assert (receipt.effect, receipt.attempt) == ("unknown", 2)
-        with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-            assert connection.execute("SELECT state FROM claim").fetchall() == [("unknown",)]
+        assert each.query("SELECT state FROM claim") == [("unknown",)]
         each.shop = Shop(each.folder / "shop.db")
         await each.shop.start(port)
         assert (await each.refund("drop", key="a")).status == 409

@@ -38,7 +38,7 @@ def test_a_held_call_of_a_revoked_key_is_not_made_when_the_approval_comes(tmp_pa
     async def scenario(each):
         approval_id = await pending(each)
         held = asyncio.ensure_future(each.refund("17", key="a", amount=500, Prefer="wait=20"))
-        while not each.gateway._desk.running:
+        while not each.running:
             await asyncio.sleep(0.01)
         revoke(each, "refund-agent")
         assert await vote(each, approval_id, "ann") is None
@@ -90,7 +90,7 @@ def test_a_revoked_key_that_waits_for_an_answer_does_not_get_it(tmp_path):
         second = asyncio.ensure_future(
             each.refund("17", key="a", credential=other, Prefer="wait=10")
         )
-        while len(each.gateway._desk.running) < 2:
+        while each.running < 2:
             await asyncio.sleep(0.01)
         revoke(each, "other")
         reply = await second
