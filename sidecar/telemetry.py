@@ -125,6 +125,12 @@ POLICY_COMPARED = Counter(
     ("result",),
     registry=REGISTRY,
 )
+QUARANTINED = Counter(
+    "sidecar_gateway_quarantined_total",
+    "Agents frozen without a person's word: since policy asked for it, or for probing denials.",
+    ("why",),
+    registry=REGISTRY,
+)
 STREAMS_CLOSED = Counter(
     "sidecar_gateway_streams_closed_total",
     "Answers broken off while they came, since they might not go on, by the code of why.",

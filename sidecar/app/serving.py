@@ -173,6 +173,7 @@ async def sidecar(
                 body_bytes_max=config.gateway.body_bytes_max,
                 policy_sequence=release.sequence if release else None,
                 subjects={each.id: each for each in config.policy.subjects},
+                probing=config.gateway.probing.rules,
             ),
         )
         settings = PipelineSettings(loaded=loaded, master=master)

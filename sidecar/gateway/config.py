@@ -16,6 +16,7 @@ from sidecar.gateway.amount import read_amount
 from sidecar.gateway.budget import Priced
 from sidecar.gateway.content import is_header, may_be_ours, merged, never_forwarded
 from sidecar.gateway.pointer import is_pointer
+from sidecar.gateway.probing import Rules
 from sidecar.gateway.resource import is_resource
 from sidecar.gateway.webhook import Webhook
 from sidecar.listen.config import Tls
@@ -25,6 +26,7 @@ Mode = Literal["enforce", "observe", "twin"]
 ATTEMPTS_MAX = 100
 BODY_BYTES_MOST = 64 * 1024**2
 _REMEMBER_MOST = 10_000
+PROBING_MOST = 1000
 _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
@@ -259,6 +261,28 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
 
 
+class Probing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Key ``gateway.probing``: an agent of which policy denies so many different calls of one tool
+    within ``window`` is frozen, until a person lifts that; 0 denials: never."""
+
+    denials: int = 20
+    window: str = "10m"
+
+    @property
+    def rules(self) -> Rules:
+        """The same, for the gateway."""
+        return Rules(denials=self.denials, window_ns=duration_ns(self.window))
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong with the values, dotted below ``gateway.probing``."""
+        if not 0 <= self.denials <= PROBING_MOST:
+            yield Problem("denials", f"must be 0 to {PROBING_MOST}")
+        try:
+            duration_ns(self.window, least_ns=TIMEOUT_LEAST_NS)
+        except ValueError as error:
+            yield Problem("window", str(error))
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Key ``gateway``. ``body_bytes_max``: at most 64 MiB; above 1 MiB a body is on disk.
 
@@ -276,6 +300,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     body_bytes_max: int = 1024**2
     accept_ephemeral_ledger: bool = False
     ext_authz: ExtAuthz = ExtAuthz()
+    probing: Probing = Probing()
     tls: Tls = Tls()
 
     @property
@@ -289,6 +314,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def problems(self) -> list[Problem]:
         """What is wrong with the values, dotted below ``gateway``."""
         tls = [Problem(f"tls.{each.path}", each.text) for each in self.tls.problems()]
+        tls += [Problem(f"probing.{each.path}", each.text) for each in self.probing.problems()]
         if not 0 < self.body_bytes_max <= BODY_BYTES_MOST:
             text = f"must be 1 to {BODY_BYTES_MOST} (64 MiB)"
             tls.append(Problem("body_bytes_max", text))

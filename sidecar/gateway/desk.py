@@ -9,6 +9,7 @@ from sidecar.gateway.config import Approvals, Mode, Subject
 from sidecar.gateway.decisions.event import Decided
 from sidecar.gateway.notify.notice import Notice
 from sidecar.gateway.opening import House
+from sidecar.gateway.probing import Probing, Rules
 from sidecar.gateway.registry import Registry
 from sidecar.gateway.settling import Settling
 from sidecar.gateway.upstream import Addresses, PolicyPort, Upstreams
@@ -38,7 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     ``organisations``: the names of those each project belongs to.
     ``policy_sequence``: the number of the policy's release, where it has one. ``subjects``: what
-    policy is told of principals, by id.
+    policy is told of principals, by id. ``probing``: when an agent tries denials.
     """
 
     mode: Mode = "enforce"
@@ -50,6 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     gateway_id: str = "agenttwin-gateway"
     policy_sequence: int | None = None
     subjects: Mapping[str, Subject] = {}
+    probing: Rules = Rules()
 
 
 class Desk(Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     drained: Callable[[], Awaitable[object]]
     running: set[str] = field(default_factory=set)
     settling: Settling = field(default_factory=Settling)
+    probing: Probing = field(default_factory=lambda: Probing(Rules()))
 
     def runs(self, claim: Claim) -> bool:
         """Whether somebody is still at a claim's call: known by process and lock, not by a clock.

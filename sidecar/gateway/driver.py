@@ -45,6 +45,7 @@ from sidecar.gateway.opening import (
 from sidecar.gateway.outcome import own_fault, store_failed
 from sidecar.gateway.performer.driver import Performer
 from sidecar.gateway.policy.document import Situation, ToolFacts, list_document
+from sidecar.gateway.probing import Probing
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.reconcile import Ruling
 from sidecar.gateway.recovery.driver import keep_recovering, rule, take_orphans
@@ -136,6 +137,7 @@ class Gateway:
             new_id=self._new_id,
             draining=self._draining.is_set,
             drained=self._draining.wait,
+            probing=Probing(self._settings.probing),
         )
         await self.activate_policy(self._settings.policy_sequence)
         await take_orphans(self._desk)

@@ -45,8 +45,11 @@ def key_required(why: str) -> Refusal:
 def denied(reason: Reason | None) -> Refusal:
     """403 with policy's own code."""
     code = reason.code if reason else "denied"
-    message = reason.message if reason else ""
-    return Refusal(status=403, code=code, detail=message or "policy does not allow this call")
+    message = (reason.message if reason else "") or "policy does not allow this call"
+    return Refusal(status=403, code=code, detail=f"{message}; {_NEVER}")
+
+
+_NEVER = "nothing was sent, and no other wording, key or way changes that: do not try again"
 
 
 _STOPS = {

@@ -64,7 +64,7 @@ from sidecar.store.ledger import (
 from sidecar.store.ports import GatewayLedger
 from sidecar.store.standing import AskedTooOften, KeyMoved
 from sidecar.store.stop import Stop, kinds_that_stop
-from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, log
+from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, QUARANTINED, log
 
 _LOG = log("gateway")
 _NAMED = frozenset({"in_flight", "outcome_unknown"})
@@ -270,6 +270,8 @@ class Performer:
         await self._oblige()
         host = self._desk.ports.registry.host(action.upstream)
         beyond = exceeded(self._limits, action, host=host)
+        if self._decision.error is None and (beyond or self._decision.effect == "deny"):
+            await self._denied()
         try:
             reserves = bool(self._wanted(self._desk.now_ns()))
         except NoRoom as none:
@@ -600,20 +602,34 @@ class Performer:
     async def _oblige(self) -> None:
         """Do what the decision asks for at once, whatever its effect. Raises StoreUnavailable."""
         for said in of_type(self._decision, "quarantine_agent"):
-            if self._observed:
-                continue
-            await self._ledger.set_stop(
-                Stop(
-                    stop_id=self._desk.new_id(),
-                    project=self.call.project,
-                    kind="freeze",
-                    scope="agent",
-                    subject=self.call.principal,
-                    reason=said.get("reason") or "policy asked for it",
-                    set_by=f"policy:{self._decision.policy_revision if self._decision else ''}",
-                    set_at_ns=self._desk.now_ns(),
-                )
-            )
+            revision = self._decision.policy_revision if self._decision else ""
+            reason = said.get("reason") or "policy asked for it"
+            await self._quarantine("policy", reason, set_by=f"policy:{revision}")
+
+    async def _denied(self) -> None:
+        """Freeze an agent that tries one denial after the other. Raises StoreUnavailable."""
+        call, probing = self.call, self._desk.probing
+        about = (call.project, call.principal, call.tool, call.action_hash)
+        if not self._observed and probing.probes(*about, clock.monotonic_ns()):
+            reason = f"it tried many different calls of {call.tool} that policy denies"
+            await self._quarantine("probing", reason, set_by="gateway:probing")
+
+    async def _quarantine(self, why: str, reason: str, *, set_by: str) -> None:
+        if self._observed:
+            return
+        stop = Stop(
+            stop_id=self._desk.new_id(),
+            project=self.call.project,
+            kind="freeze",
+            scope="agent",
+            subject=self.call.principal,
+            reason=reason,
+            set_by=set_by,
+            set_at_ns=self._desk.now_ns(),
+        )
+        if await self._ledger.set_stop(stop) == stop:  # else it stands already
+            QUARANTINED.labels(why).inc()
+            _LOG.warning("agent quarantined", why=why, call_id=self.call.call_id, stop=stop.stop_id)
 
     async def _record(self, command: commands.Record) -> events.Event:
         now_ns = self._desk.now_ns()
