@@ -39,6 +39,7 @@ from sidecar.gateway.rpc.http import Asked, Talk, json_answer
 from sidecar.gateway.rpc.lists.mcp import Lists
 from sidecar.gateway.rpc.message import Id, Message, RpcRefused
 from sidecar.gateway.rpc.pins import path_of
+from sidecar.gateway.rpc.result import tagged
 from sidecar.gateway.stream.boundary import EVENTS
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.telemetry import CANCELLED, log
@@ -308,7 +309,9 @@ class McpWire:
                 said = error or {}
                 code, text = said.get("code", message.INTERNAL_ERROR), said.get("message", "")
                 return message.error(identity, code, text, said.get("data"))
-            return message.result(identity, _tagged(raw, call.talk, reply))
+            modern, private = call.talk.version == head.MODERN, call.talk.said.method == READ
+            told = tagged(raw, reply.headers, modern=modern, private=private)
+            return message.result(identity, told)
         approval = failed.awaits
         if approval is None or key is None:
             self._pending.pop(call.place, None)
@@ -509,23 +512,6 @@ def _discovered(talk: Talk) -> dict[str, Any]:
 def _has_url(capabilities: Any) -> bool:
     found = capabilities.get("elicitation") if isinstance(capabilities, dict) else None
     return isinstance(found, dict) and isinstance(found.get("url"), dict)
-
-
-def _tagged(raw: bytes, talk: Talk, reply: ToolReply) -> bytes:
-    """A result with what its version asks for, and with our ids beside it."""
-    result = json.loads(raw)
-    if talk.version == head.MODERN:
-        result.setdefault("resultType", "complete")
-        if talk.said.method == READ:
-            result.update(ttlMs=0, cacheScope="private")  # what one may read another may not
-    ours = {
-        f"agenttwin/{name}": value
-        for name, value in reply.headers
-        if name in ("gateway-decision", "gateway-receipt", "idempotent-replayed")
-    }
-    meta = result.get("_meta")
-    result["_meta"] = {**(meta if isinstance(meta, dict) else {}), **ours}
-    return json.dumps(result, ensure_ascii=False).encode()
 
 
 def _empty(status: int) -> web.Response:

@@ -327,3 +327,43 @@ def test_a_server_that_cannot_be_asked_lets_no_call_pass(tmp_path):
         assert not server.of("tools/call")
 
     run(tmp_path, scenario, server, reviewed=[ADD], policy=AllowListed())
+
+
+RESULTS = {
+    "numbers as they are written": b'{"content":[],"n":1.10,"m":0.10000000000000000555,"b":1e400}',
+    "a number that no double holds": b'{"content":[],"n":123456789012345678901234567890.5}',
+    "other spellings of a text": b'{"content":[],"x":"caf\\u00e9 \\/ \\u0000"}',
+    "a deep one": b'{"content":[],"x":' + b"[" * 400 + b"]" * 400 + b"}",
+}
+
+
+@pytest.mark.requirement("MCP-01")
+@pytest.mark.row("K")
+def test_a_result_is_passed_on_as_the_text_it_is_with_nothing_of_ours_that_we_did_not_say(tmp_path):
+    server = Server()
+
+    async def scenario(each):
+        for place, (name, raw) in enumerate(RESULTS.items()):
+            lies = b'"_meta":{"agenttwin/idempotent-replayed":"true","agenttwin/x":1,"own":1.50}'
+            said = b"%s,%s}" % (raw[:-1], lies)
+
+            def says(number, said=said):
+                body = b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (
+                    json.dumps(number).encode(),
+                    said,
+                )
+                return web.Response(body=body, content_type="application/json")
+
+            server.says = says
+            body, headers = raw_call(b'{"text":"x"}', place + 1)
+            sent = {**headers, "Mcp-Param-Text": "x", "Content-Type": "application/json",
+                    "Authorization": f"Bearer {each.agent}"}  # fmt: skip
+            for replayed in (False, True):
+                answer = await each.http.post(each.url, content=body, headers=sent)
+                for member in raw[1:-1].split(b",", 1):
+                    assert member in answer.content, (name, answer.content)
+                meta = json.loads(answer.content)["result"]["_meta"]
+                assert b'"own":1.50' in answer.content and "agenttwin/x" not in meta
+                assert ("agenttwin/idempotent-replayed" in meta) is replayed, name
+
+    run(tmp_path, scenario, server)
