@@ -29,7 +29,7 @@ from sidecar.app.sealing import check_keyring, keyring, master_key
 from sidecar.app.settings import PipelineSettings
 from sidecar.app.tools import open_probes, open_registry
 from sidecar.app.trust import upstream_tls
-from sidecar.app.upstreams import open_authz, open_upstreams
+from sidecar.app.upstreams import open_authz, open_authzen, open_upstreams
 from sidecar.config import Loaded
 from sidecar.control.driver import CursorWatch, Readiness, answers, holds
 from sidecar.control.grpc import ControlGrpc
@@ -281,6 +281,7 @@ async def _listen(
                 body_bytes_max=config.gateway.body_bytes_max,
                 tls=tls("gateway.tls", config.gateway.tls),
                 mcp=mcp,
+                authzen=open_authzen(config, gateway),
                 spools=Spools(Path(loaded.store_folder)),
                 resource=config.gateway.resource,
                 issuers=[each.issuer for each in config.identity.oidc if each.knows_agents],

@@ -8,6 +8,7 @@ from sidecar.app.approving import approval_rules
 from sidecar.config import Config
 from sidecar.egress.client import Egress
 from sidecar.gateway.authz.grpc import ExtAuthz
+from sidecar.gateway.authz.http import Authzen
 from sidecar.gateway.client import HttpUpstreams, RoutedUpstreams
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.registry import Registry
@@ -27,6 +28,12 @@ def open_authz(
     resource = config.gateway.resource
     made = ExtAuthz(gateway, who, irreversible=wanted.irreversible, resource=resource)
     return (made.handlers,)
+
+
+def open_authzen(config: Config, gateway: Gateway) -> Authzen | None:
+    """The decisions on the gateway's port, where they are asked for."""
+    wanted = config.gateway.authzen
+    return Authzen(gateway, irreversible=wanted.irreversible) if wanted.on else None
 
 
 class WaysOut(Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ BODY_BYTES_MOST = 64 * 1024**2
 _REMEMBER_MOST = 10_000
 PROBING_MOST = 1000
 _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
-RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz"})
+RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz", "access"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
@@ -94,6 +94,17 @@ class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ExtAuthz(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Envoy's external authorisation on ``control.grpc``: decisions only.
+
+    ``irreversible``: such calls may be allowed too, though nothing here keeps them from being made
+    twice.
+    """
+
+    on: bool = False
+    irreversible: bool = False
+
+
+class Authzen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """OpenID AuthZEN on the gateway's port (``/access/v1/evaluation``): decisions only.
 
     ``irreversible``: such calls may be allowed too, though nothing here keeps them from being made
     twice.
@@ -301,6 +312,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     accept_ephemeral_ledger: bool = False
     ext_authz: ExtAuthz = ExtAuthz()
     probing: Probing = Probing()
+    authzen: Authzen = Authzen()
     tls: Tls = Tls()
 
     @property

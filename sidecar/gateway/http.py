@@ -27,6 +27,8 @@ from processors.model.principal import Presented, Principal
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway import response
 from sidecar.gateway.asked.http import send_events
+from sidecar.gateway.authz.evaluation import as_authzen
+from sidecar.gateway.authz.http import CONFIGURATION, Authzen, configuration
 from sidecar.gateway.content import OWS
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.explicit import explicit_request
@@ -37,6 +39,7 @@ from sidecar.gateway.request import ToolReply, ToolRequest, episode_token, prefe
 from sidecar.gateway.resource import METADATA, audiences, challenge, metadata
 from sidecar.gateway.rpc.http import Asked
 from sidecar.gateway.rpc.mcp import McpWire
+from sidecar.gateway.spelling import for_upstream, wants_authzen
 from sidecar.gateway.spool.files import MEMORY_BYTES_MAX, Spooled, Spools
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.identity.client import certificate_of
@@ -101,6 +104,7 @@ class GatewayServer:
         resource: str = "",
         issuers: Sequence[str] = (),
         spools: Spools | None = None,
+        authzen: Authzen | None = None,
     ) -> None:
         self._gateway = gateway
         self._authenticate = authenticate
@@ -109,6 +113,7 @@ class GatewayServer:
         self._keep_alive_seconds = keep_alive_seconds
         self._mcp = mcp
         self._spools = spools
+        self._authzen = authzen
         self._resource = resource
         self._issuers = issuers
         self._take_seconds = limits.answer_seconds
@@ -136,7 +141,10 @@ class GatewayServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.raw_path == "/healthz" and request.method in ("GET", "HEAD"):
             return web.Response(text="ok\n")
-        if request.raw_path.startswith(METADATA) and request.method in ("GET", "HEAD"):
+        if request.raw_path.startswith((METADATA, CONFIGURATION)) and request.method in (
+            "GET",
+            "HEAD",
+        ):
             return self._metadata(request)
         try:
             headers = _framed(request)
@@ -160,6 +168,8 @@ class GatewayServer:
     def _metadata(self, request: web.BaseRequest) -> web.Response:
         """Where clients get tokens (RFC 9728); nobody has to be known for that."""
         found = metadata(self._resource, request.raw_path, self._issuers)
+        if request.raw_path == CONFIGURATION and self._resource and self._authzen is not None:
+            found = configuration(self._resource)
         if found is None:
             refused = Refused(404, "no_such_page", "nothing is said of such a resource")
             reply = response.refused(refused.refusal(), "", "")
@@ -182,8 +192,17 @@ class GatewayServer:
             )
             return await self._mcp.answer(self._gateway, named[1], asked)
         stream = self._stream(request)
+        accept = _one(headers, "accept", "")
+        authzen = "authzen" in accept.lower() and wants_authzen(accept)
+        if authzen:  # it is the gateway's own form: no tool is asked for it, nor is it hashed
+            kept = for_upstream(accept)
+            headers = (
+                *(pair for pair in headers if pair[0].lower() != "accept"),
+                *((("accept", kept),) if kept else ()),
+            )
         try:
             reply = await self._reply(request, headers, principal, stream)
+            reply = as_authzen(reply) if authzen else reply
         finally:
             await stream.stop()
         if stream.begun:
@@ -212,6 +231,11 @@ class GatewayServer:
                 asked = _nowhere(refused)
             asked = structs.replace(asked, client_ip=request.remote)
             return await self._gateway.call(asked, principal, stream)
+        if self._authzen is not None and request.raw_path.startswith("/access/"):
+            if request.method != "POST":
+                raise Refused(405, "method_refused", "an evaluation is a POST")
+            body = await self._body(request, headers)
+            return await self._authzen.reply(request.raw_path, body, principal)
         if request.raw_path.startswith("/v1/"):
             durable = _CALL.match(request.raw_path)
             if durable is not None and request.method == "GET":
