@@ -88,6 +88,12 @@ APPROVALS_REFUSED = Counter(
     ("code",),
     registry=REGISTRY,
 )
+BREAK_GLASS = Counter(
+    "sidecar_break_glass_total",
+    "Glasses that people opened, broke and reviewed.",
+    ("event",),
+    registry=REGISTRY,
+)
 CALL_SECONDS = Histogram(
     "sidecar_gateway_call_seconds",
     "Time from a call's arrival to its reply, upstream included.",

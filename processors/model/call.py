@@ -110,7 +110,8 @@ class Approval(Struct, frozen=True, kw_only=True):
     one of both that runs now.
     ``fields``: a keyed digest of each field of the action, as ``name:digest``: they tell which of
     them is another, and nothing of what it is. ``on_behalf_of``: the person the agent acts for;
-    ``step_up``: what each approver's sign-in must be.
+    ``step_up``: what each approver's sign-in must be; ``glass_id``: the glass whose two people
+    approved it in the approvers' place, empty where none did.
     """
 
     approval_id: str
@@ -139,6 +140,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     on_behalf_of: str = ""
     step_up: tuple[StepUp, ...] = ()
+    glass_id: str = ""
 
 
 class Spend(Struct, frozen=True, kw_only=True):

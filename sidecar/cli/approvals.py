@@ -22,6 +22,7 @@ from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.approval import Ground, current
 from sidecar.plain import plain, plained
+from sidecar.store.glass import BreakGlass, state_of
 from sidecar.store.step_up import words
 
 
@@ -157,6 +158,99 @@ def deny(
 ) -> None:
     """Deny a request; one denial ends it."""
     _decide("deny", approval_id, reason, load_config(config, store, client__key=key), output)
+
+
+@command.command()
+@click.option("--open", "only_open", is_flag=True, help="Only those whose review is open.")
+@click.option("--project", default=None, help="Only this project's.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@common()
+def glasses(
+    only_open: bool,
+    project: str | None,
+    limit: int,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """List glasses that were opened or broken, those whose review is open first."""
+    with opening.open_ledger(load_config(config, store)) as ledger:
+        found = ledger.list_glasses(project, limit)
+    now_ns = clock.now_ns()
+    told = [replace(each, state=state_of(each, now_ns)) for each in found]
+    shown = [each for each in told if each.state == "broken" or not only_open]
+    emit(shown, output, lambda: "\n".join(map(_glass_line, shown)) or "no glasses")
+
+
+@command.command("break-glass")
+@click.argument("approval_id")
+@deciding(whose="Your key; you are one of approvals.break_glass.people")
+@common()
+def break_glass(
+    approval_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Say, as one of two, that a request is approved though its approvers cannot be had.
+
+    The first of the two opens a glass, the second breaks it, which approves the request for a short
+    while and leaves a review open until somebody else closes it.
+
+    \b
+    Example:
+      $ sidecar approvals break-glass 0192… --reason "both approvers are on the plane"
+      0195… open: another person is to do the same before it lapses
+    """
+    loaded = load_config(config, store, client__key=key)
+    path = f"/v1/approvals/{in_path(approval_id, 'an approval')}"
+    shown = control(loaded, path)
+    talk(shown["summary"])
+    listed = control(loaded, "/v1/break-glasses?state=open&limit=1000")["glasses"]
+    opened = [each for each in listed if each["approval_id"] == approval_id]
+    if opened:
+        talk(f"opened by {opened[0]['votes'][0]['voter']}: {opened[0]['votes'][0]['reason']}")
+        word = {"reason": reason, "digest": opened[0]["digest"]}
+        told = control(loaded, f"/v1/break-glasses/{opened[0]['glass_id']}/break", word)
+    else:
+        word = {"reason": reason, "shown_digest": shown["shown_digest"]}
+        told = control(loaded, f"{path}/break-glass", word)
+    emit(told, output, lambda: plain(f"{told['glass_id']} {_NEXT[told['state']]}"))
+
+
+@command.command("review-glass")
+@click.argument("glass_id")
+@deciding(whose="Your key; you did not break it")
+@common()
+def review_glass(
+    glass_id: str,
+    reason: str,
+    key: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Close the review of a broken glass, saying what came of it."""
+    loaded = load_config(config, store, client__key=key)
+    path = f"/v1/break-glasses/{in_path(glass_id, 'a glass')}/review"
+    told = control(loaded, path, {"reason": reason})
+    emit(told, output, lambda: plain(f"{told['glass_id']} {told['state']}"))
+
+
+_NEXT = {
+    "open": "open: another person is to do the same before it lapses",
+    "broken": "broken: the request is approved, and a review is open",
+}
+
+
+def _glass_line(glass: BreakGlass) -> str:
+    who = ", ".join(each.voter for each in glass.votes)
+    return plain(
+        f"{glass.glass_id}  {glass.state:8}  {instant(glass.opened_at_ns)}"
+        f"  approval {glass.approval_id}  by {who}"
+    )
 
 
 def _decide(decision: str, approval_id: str, reason: str, loaded: Loaded, output: str) -> None:

@@ -25,12 +25,14 @@ from sidecar.cli.reaching import DECLARED, reached, secrets
 from sidecar.config import Config, Loaded
 from sidecar.errors import SidecarError
 from sidecar.listen.address import split_address
+from sidecar.store.glass import state_of
 
 _DIAL_SECONDS = 3.0
 _SOON_NS = 7 * 24 * 3600 * 10**9
 _EARLIEST_NS = 1_704_067_200 * 10**9  # 2024-01-01: no sidecar is older
 _SKEW_NS = 5 * 60 * 10**9
 _TRIALS = 5
+_GLASSES_MAX = 1000
 _ANYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - looked at, not bound
 
 
@@ -108,6 +110,27 @@ def _store(loaded: Loaded) -> Iterator[Check]:
         return
     yield good("store", f"opens; {len(stored)} keys are stored")
     yield from _keys(loaded, stored)
+    yield from _reviews(loaded)
+
+
+def _reviews(loaded: Loaded) -> Iterator[Check]:
+    """Glasses that were broken and that nobody has reviewed."""
+    try:
+        with opening.open_ledger(loaded) as ledger:
+            listed = ledger.list_glasses(None, _GLASSES_MAX)
+    except SidecarError as error:
+        yield wrong("break-glass", error)
+        return
+    due = [each for each in listed if state_of(each, clock.now_ns()) == "broken"]
+    if due:
+        since = time.gmtime(min(each.opened_at_ns for each in due) / 1e9)
+        yield Check(
+            name="break-glass",
+            state="warning",
+            what=f"{len(due)} reviews are open, since {time.strftime('%Y-%m-%d %H:%M:%SZ', since)}",
+            do="See sidecar approvals glasses --open, and close each: sidecar approvals"
+            " review-glass ID",
+        )
 
 
 def _declared(loaded: Loaded) -> Iterator[Check]:

@@ -18,6 +18,7 @@ from sidecar.gateway.allowance import BudgetStanding
 from sidecar.gateway.config import Mode
 from sidecar.gateway.problem import NextAction
 from sidecar.store.durable import DurableState
+from sidecar.store.glass import GlassState, GlassVote
 from sidecar.store.ledger import ClaimState
 from sidecar.store.stop import Stop
 from sidecar.store.traces import TraceSummary
@@ -176,6 +177,33 @@ class BudgetList(Struct, frozen=True, kw_only=True):
     """Accounts of configured budgets, by name; one is there once it was used."""
 
     budgets: tuple[BudgetStanding, ...]
+
+
+class BreakGlassDocument(Struct, frozen=True, kw_only=True):
+    """A glass: ``document`` is the text that ``digest`` is of and ``signature`` (hex, by the
+    signing key ``kid``) signs, both over ``agwb/1``, a line feed and the document."""
+
+    glass_id: str
+    project: str
+    approval_id: str
+    state: GlassState
+    document: str
+    digest: str
+    kid: str
+    signature: str
+    opened_at_ns: int
+    expires_at_ns: int
+    broken_at_ns: int | None
+    reviewed_at_ns: int | None
+    reviewed_by: str
+    review: str
+    votes: tuple[GlassVote, ...]
+
+
+class BreakGlassList(Struct, frozen=True, kw_only=True):
+    """Glasses: those whose review is open, then the newest."""
+
+    glasses: tuple[BreakGlassDocument, ...]
 
 
 class StopList(Struct, frozen=True, kw_only=True):

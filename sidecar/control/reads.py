@@ -18,6 +18,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.control import documents, requests
 from sidecar.control.paging import page, place
+from sidecar.control.requests import LIST_MAX
 from sidecar.gateway import allowance
 from sidecar.gateway.approval import Ground, current
 from sidecar.gateway.budget import Budget
@@ -26,6 +27,7 @@ from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
 from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
+from sidecar.store.glass import BreakGlass, state_of
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
@@ -68,6 +70,14 @@ class LedgerView(AuditTrail, Calls, Protocol):
 
     def policy_offer(self) -> PolicyOffer | None:
         """The looser policy that people vote on, or voted on last."""
+        ...
+
+    def find_glass(self, glass_id: str, project: str | None = None) -> BreakGlass | None:
+        """One glass with its votes, as stored."""
+        ...
+
+    def list_glasses(self, project: str | None = None, limit: int = 100) -> list[BreakGlass]:
+        """Glasses, those whose review is open first, then the newest."""
         ...
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:
@@ -375,6 +385,29 @@ def list_budgets(views: Views, asked: Asked) -> documents.BudgetList:
     )
 
 
+def list_break_glasses(views: Views, asked: Asked) -> documents.BreakGlassList:
+    """Glasses, those whose review is open first."""
+    found = views.ledger.list_glasses(asked.project, LIST_MAX)
+    told = (glass_document(each, asked.now_ns) for each in found)
+    fitting = [each for each in told if asked.of.state in (None, each.state)]
+    return documents.BreakGlassList(glasses=tuple(fitting[: asked.of.limit]))
+
+
+def get_break_glass(views: Views, asked: Asked, glass_id: str) -> documents.BreakGlassDocument:
+    """One glass."""
+    found = views.ledger.find_glass(glass_id, asked.project)
+    if found is None:
+        raise _no_such("glass")
+    return glass_document(found, asked.now_ns)
+
+
+def glass_document(glass: BreakGlass, now_ns: int) -> documents.BreakGlassDocument:
+    """A glass as it is told, as it stands now."""
+    fields = {name: getattr(glass, name) for name in glass.__struct_fields__}
+    fields |= {"signature": glass.signature.hex(), "state": state_of(glass, now_ns)}
+    return documents.BreakGlassDocument(**fields)
+
+
 def list_stops(views: Views, asked: Asked) -> documents.StopList:
     """Kill switches and freezes."""
     found = views.ledger.list_stops(asked.project, asked.of.limit)
@@ -504,6 +537,7 @@ READS: dict[str, Read] = {
         list_durable_calls,
         *(list_calls, get_call, get_receipt, list_approvals, get_approval),
         list_budgets,
+        list_break_glasses,
         *(list_stops, list_verdicts, get_verdict, get_audit_head, list_keys, get_key),
         *(list_projects, list_tools, get_policy, get_policy_offer, who_am_i, get_version),
     )

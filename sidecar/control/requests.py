@@ -16,6 +16,7 @@ from processors.model.call import ApprovalStatus
 from processors.model.names import OutcomeStatus, StepKind
 from sidecar.identity.roles import Actor
 from sidecar.store.durable import DurableState
+from sidecar.store.glass import GlassState
 from sidecar.store.ledger import ClaimState
 from sidecar.store.stop import StopKind, StopScope
 
@@ -216,6 +217,36 @@ class ApproveBatchRequest(Request, frozen=True, kw_only=True):
 
 class ListBudgetsRequest(Request, frozen=True, kw_only=True):
     """Which budgets: all that the project can see."""
+
+
+class ListBreakGlassesRequest(Request, frozen=True, kw_only=True):
+    """Which glasses, those whose review is open first."""
+
+    state: GlassState | None = None
+    limit: Limit = 100
+
+
+class OpenBreakGlassRequest(Request, frozen=True, kw_only=True):
+    """On which request to break the glass, seen as ``shown_digest``: the first of two words."""
+
+    approval_id: Id
+    reason: Reason
+    shown_digest: Filter
+
+
+class BreakGlassRequest(Request, frozen=True, kw_only=True):
+    """Which glass to break; ``digest`` says which document the person saw: the second word."""
+
+    glass_id: Id
+    reason: Reason
+    digest: Filter
+
+
+class ReviewBreakGlassRequest(Request, frozen=True, kw_only=True):
+    """Whose review to close, and what came of it."""
+
+    glass_id: Id
+    reason: Reason
 
 
 class ListStopsRequest(Request, frozen=True, kw_only=True):

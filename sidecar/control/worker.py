@@ -28,6 +28,7 @@ from processors.model.principal import Presented, Principal, StepUp
 from processors.redact.masker import Masker
 from sidecar import clock
 from sidecar.control import documents, reads
+from sidecar.control.breaking.worker import DEEDS, Breaking
 from sidecar.control.chain import entry_record, head_record, verification
 from sidecar.control.changes import CHANGES, Bench
 from sidecar.control.operations import Operation
@@ -125,6 +126,7 @@ class Desk:
         self._steady: Steady | None = None
         if now_ns is clock.now_ns or steady_ns is not clock.steady_ns:
             self._steady = Steady(wall_ns=now_ns(), steady_ns=steady_ns())
+        self._breaking = Breaking(book, approvals, self._in_time)
         # One thread for all: the stores' read connections are not made for two at once.
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="control")
         self._verifier = ThreadPoolExecutor(1, thread_name_prefix="control-verify")
@@ -181,6 +183,10 @@ class Desk:
             return render(await self._dispose(operation, asked))
         if name == "resolve_call":
             return render(await self._resolve(asked))
+        if name in DEEDS:
+            glass_id = await DEEDS[name](self._breaking, asked)
+            shown = partial(reads.get_break_glass, self._views, asked, glass_id)
+            return render(await self._run(shown))
         if name == "approve_batch":
             return render(await self._vote_each(asked))
         assert name in ("approve", "deny"), name

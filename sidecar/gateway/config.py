@@ -713,6 +713,20 @@ class Fatigue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Pace(most=self.requests_max, window_ns=duration_ns(self.window))
 
 
+class BreakGlassRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who may break the glass on a request whose approvers cannot be had: two of ``people``, each a
+    name, a role or a kind as in policy's ``approval.roles``; nobody where there are none. Both have
+    ``expires`` to do it, and the call as long after that at most."""
+
+    people: tuple[str, ...] = ()
+    expires: str = "5m"
+
+    @property
+    def expires_ns(self) -> int:
+        """``expires`` in nanoseconds."""
+        return duration_ns(self.expires)
+
+
 class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Key ``approvals``: how many approvers, how long they may take (``expires``), and for how long
     after that the call may be made (``execute_within``).
@@ -728,6 +742,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         *("requester", "owner", "on_behalf_of"),
     )
     fatigue: Fatigue = Fatigue()
+    break_glass: BreakGlassRule = BreakGlassRule()
     pages: str = ""
     webhooks: tuple[Webhook, ...] = ()
 
@@ -749,6 +764,7 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 duration_ns(text, least_ns=TIMEOUT_LEAST_NS)
             except ValueError as error:
                 found.append(Problem(key, str(error)))
+        found += self._glass_problems()
         if self.approvers < 1:
             found.append(Problem("approvers", "must be at least 1"))
         for index, each in enumerate(self.webhooks):
@@ -759,3 +775,14 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("pages", "is no http:// or https:// URL without query"))
         found += [Problem(f"fatigue.{each.path}", each.text) for each in self.fatigue.problems()]
         return found
+
+    def _glass_problems(self) -> Iterator[Problem]:
+        try:
+            lasts_ns = duration_ns(self.break_glass.expires, least_ns=TIMEOUT_LEAST_NS)
+            if lasts_ns > min(self.expires_ns, self.execute_within_ns):
+                text = "is longer than expires or execute_within; it is the shortest of them"
+                yield Problem("break_glass.expires", text)
+        except ValueError as error:
+            yield Problem("break_glass.expires", str(error))
+        if not all(self.break_glass.people):
+            yield Problem("break_glass.people", "has an empty name")

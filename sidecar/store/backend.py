@@ -16,6 +16,7 @@ from processors.model.principal import StoredKey
 from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import DataKeys, Sealers
+from sidecar.store.glass import BreakGlass
 from sidecar.store.outbox import Lane
 from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import (
@@ -112,6 +113,14 @@ class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
 
     def standings(self, project: str, holds: Sequence[Hold], now_ns: int) -> list[Standing]:
         """How the budgets that these holds would take from stand now."""
+        ...
+
+    def find_glass(self, glass_id: str, project: str | None = None) -> BreakGlass | None:
+        """One glass with its votes, as stored."""
+        ...
+
+    def list_glasses(self, project: str | None = None, limit: int = 100) -> list[BreakGlass]:
+        """Glasses, those whose review is open first, then the newest."""
         ...
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:

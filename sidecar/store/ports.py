@@ -15,6 +15,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
 from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
+from sidecar.store.glass import BreakGlass, GlassBallot
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
     AuditEntry,
@@ -394,6 +395,27 @@ class ApprovalBook(Protocol):
         ...
 
 
+class GlassBook(Protocol):
+    """Break-glass: two people in the approvers' place."""
+
+    def find_glass(self, glass_id: str, project: str | None = None) -> BreakGlass | None:
+        """One glass with its votes, as stored."""
+        ...
+
+    async def open_glass(self, wanted: BreakGlass, ballot: GlassBallot) -> str | None:
+        """Sign a glass and keep it with its first vote: None, or the code of why not."""
+        ...
+
+    async def break_glass(self, ballot: GlassBallot, lasts_ns: int) -> str | None:
+        """The second vote, which approves the request for ``lasts_ns`` at most: None, or the code
+        of why it does not count."""
+        ...
+
+    async def review_glass(self, ballot: GlassBallot) -> str | None:
+        """Close a glass's review: None, or the code of why it stays open."""
+        ...
+
+
 class StopBook(Protocol):
     """Kill switches and freezes."""
 
@@ -434,7 +456,7 @@ class PolicyBook(Protocol):
         ...
 
 
-class PeoplesBook(ApprovalBook, StopBook, PolicyBook, Notes, Protocol):
+class PeoplesBook(ApprovalBook, GlassBook, StopBook, PolicyBook, Notes, Protocol):
     """What people decide: approvals, what is stopped, and looser policies."""
 
 
@@ -589,6 +611,7 @@ class GatewayLedger(
     Claims,
     Recovery,
     ApprovalBook,
+    GlassBook,
     ApprovalEvents,
     StopBook,
     PolicyBook,

@@ -14,6 +14,7 @@ from processors.model.call import Approval, Receipt
 from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
 from sidecar.store.envelope import Sealers
+from sidecar.store.glass import BreakGlass
 from sidecar.store.ledger import (
     AuditEntry,
     AuditHead,
@@ -53,7 +54,10 @@ POLICY_REVISION = "policy_revision"
 
 LOOKED_BACK = 200
 """So many of the newest entries tell whether a clock was set back."""
-APPROVAL_KINDS = ("approval_requested", "approval_vote", "approval_resolved")
+APPROVAL_KINDS = (
+    *("approval_requested", "approval_vote", "approval_resolved"),
+    *("glass_opened", "glass_broken", "glass_reviewed"),
+)
 """The chain's entries that webhooks are told of; as the index of the audit names them."""
 
 
@@ -77,6 +81,8 @@ class Statements(Struct, frozen=True, kw_only=True):
     facts_after: Statement[list[FactRow]]
     find_approval: Statement[ApprovalRow | None]
     list_approvals: Statement[list[ApprovalRow]]
+    find_glass: Statement[BreakGlass | None]
+    list_glasses: Statement[list[BreakGlass]]
     find_stop: Statement[Stop | None]
     list_stops: Statement[list[Stop]]
     find_durable: Statement[DurableRow | None]
@@ -143,6 +149,18 @@ class LedgerReader:
             return []
         rows = self._told(self.statements.list_approvals, project, limit, after)
         return [open_approval(row, self._sealers) for row in rows]
+
+    def find_glass(self, glass_id: str, project: str | None = None) -> BreakGlass | None:
+        """One glass with its votes, as stored."""
+        if not self.statements.keepable(glass_id, project):
+            return None
+        return self._told(self.statements.find_glass, project, glass_id)
+
+    def list_glasses(self, project: str | None = None, limit: int = 100) -> list[BreakGlass]:
+        """Glasses, those whose review is open first, then the newest."""
+        if not self.statements.keepable(project):
+            return []
+        return self._told(self.statements.list_glasses, project, limit)
 
     def find_stop(self, stop_id: str, project: str) -> Stop | None:
         """One stop with the votes to lift it."""

@@ -35,7 +35,7 @@ APPROVAL_COLUMNS = (
     "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
     " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
     " approvers_min, decision_id, trace_id, consumed_by, requester_owner, fields,"
-    " decide_by_ns, execute_by_ns, on_behalf_of, step_up"
+    " decide_by_ns, execute_by_ns, on_behalf_of, step_up, glass_id"
 )
 LISTED = ("roles", "fields")
 """What is kept as one text, its parts between commas."""

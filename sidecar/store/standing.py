@@ -185,6 +185,7 @@ def consumed_entry(found: Approval, call_id: str) -> dict[str, Any]:
         "call_id": call_id,
         "decide_by_ns": str(found.decide_by_ns),
         "execute_by_ns": str(found.execute_by_ns),
+        **({"glass_id": found.glass_id} if found.glass_id else {}),
         "votes": [
             {"shown_digest": vote.shown_digest, "voter": vote.voter}
             for vote in found.votes

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.store.standing import person as named
 
 StopKind = Literal["kill", "freeze"]
 StopScope = Literal["project", "agent", "tool"]
@@ -80,4 +81,4 @@ def why_not_lifted(stop: Stop | None) -> str | None:
 
 def person(name: str, principal: str) -> str:
     """Whom a vote counts for: a person has one, whatever number of keys."""
-    return name.strip().casefold() or principal
+    return named(name) or principal

@@ -29,7 +29,7 @@ class ApprovalPage(_message.Message):
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
 
 class Approval(_message.Message):
-    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields", "decide_by_ns", "execute_by_ns", "on_behalf_of", "step_up")
+    __slots__ = ("approval_id", "project", "requester", "tool", "action_hash", "key_hash", "policy_revision", "tool_digest", "status", "summary", "requested_at_ns", "expires_at_ns", "approvers_min", "decision_id", "trace_id", "votes", "consumed_by", "requester_name", "roles", "shown_digest", "requester_owner", "fields", "decide_by_ns", "execute_by_ns", "on_behalf_of", "step_up", "glass_id")
     APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
     PROJECT_FIELD_NUMBER: _ClassVar[int]
     REQUESTER_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class Approval(_message.Message):
     EXECUTE_BY_NS_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     STEP_UP_FIELD_NUMBER: _ClassVar[int]
+    GLASS_ID_FIELD_NUMBER: _ClassVar[int]
     approval_id: str
     project: str
     requester: str
@@ -82,7 +83,8 @@ class Approval(_message.Message):
     execute_by_ns: int
     on_behalf_of: str
     step_up: _containers.RepeatedCompositeFieldContainer[StepUp]
-    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., decide_by_ns: _Optional[int] = ..., execute_by_ns: _Optional[int] = ..., on_behalf_of: _Optional[str] = ..., step_up: _Optional[_Iterable[_Union[StepUp, _Mapping]]] = ...) -> None: ...
+    glass_id: str
+    def __init__(self, approval_id: _Optional[str] = ..., project: _Optional[str] = ..., requester: _Optional[str] = ..., tool: _Optional[str] = ..., action_hash: _Optional[str] = ..., key_hash: _Optional[str] = ..., policy_revision: _Optional[str] = ..., tool_digest: _Optional[str] = ..., status: _Optional[str] = ..., summary: _Optional[str] = ..., requested_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., approvers_min: _Optional[int] = ..., decision_id: _Optional[str] = ..., trace_id: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., consumed_by: _Optional[str] = ..., requester_name: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ..., shown_digest: _Optional[str] = ..., requester_owner: _Optional[str] = ..., fields: _Optional[_Iterable[str]] = ..., decide_by_ns: _Optional[int] = ..., execute_by_ns: _Optional[int] = ..., on_behalf_of: _Optional[str] = ..., step_up: _Optional[_Iterable[_Union[StepUp, _Mapping]]] = ..., glass_id: _Optional[str] = ...) -> None: ...
 
 class Vote(_message.Message):
     __slots__ = ("voter", "decision", "reason", "voted_at_ns", "shown_digest", "authn")
@@ -203,3 +205,101 @@ class BatchOutcome(_message.Message):
     code: str
     detail: str
     def __init__(self, approval_id: _Optional[str] = ..., counted: _Optional[bool] = ..., status: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class ListBreakGlassesRequest(_message.Message):
+    __slots__ = ("project", "state", "limit")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    state: str
+    limit: int
+    def __init__(self, project: _Optional[str] = ..., state: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class BreakGlassList(_message.Message):
+    __slots__ = ("glasses",)
+    GLASSES_FIELD_NUMBER: _ClassVar[int]
+    glasses: _containers.RepeatedCompositeFieldContainer[BreakGlassDocument]
+    def __init__(self, glasses: _Optional[_Iterable[_Union[BreakGlassDocument, _Mapping]]] = ...) -> None: ...
+
+class BreakGlassDocument(_message.Message):
+    __slots__ = ("glass_id", "project", "approval_id", "state", "document", "digest", "kid", "signature", "opened_at_ns", "expires_at_ns", "broken_at_ns", "reviewed_at_ns", "reviewed_by", "review", "votes")
+    GLASS_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KID_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    OPENED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    BROKEN_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    REVIEWED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    REVIEWED_BY_FIELD_NUMBER: _ClassVar[int]
+    REVIEW_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    glass_id: str
+    project: str
+    approval_id: str
+    state: str
+    document: str
+    digest: str
+    kid: str
+    signature: str
+    opened_at_ns: int
+    expires_at_ns: int
+    broken_at_ns: int
+    reviewed_at_ns: int
+    reviewed_by: str
+    review: str
+    votes: _containers.RepeatedCompositeFieldContainer[GlassVote]
+    def __init__(self, glass_id: _Optional[str] = ..., project: _Optional[str] = ..., approval_id: _Optional[str] = ..., state: _Optional[str] = ..., document: _Optional[str] = ..., digest: _Optional[str] = ..., kid: _Optional[str] = ..., signature: _Optional[str] = ..., opened_at_ns: _Optional[int] = ..., expires_at_ns: _Optional[int] = ..., broken_at_ns: _Optional[int] = ..., reviewed_at_ns: _Optional[int] = ..., reviewed_by: _Optional[str] = ..., review: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[GlassVote, _Mapping]]] = ...) -> None: ...
+
+class GlassVote(_message.Message):
+    __slots__ = ("voter", "reason", "voted_at_ns", "digest", "authn")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    VOTED_AT_NS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    AUTHN_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    reason: str
+    voted_at_ns: int
+    digest: str
+    authn: Authn
+    def __init__(self, voter: _Optional[str] = ..., reason: _Optional[str] = ..., voted_at_ns: _Optional[int] = ..., digest: _Optional[str] = ..., authn: _Optional[_Union[Authn, _Mapping]] = ...) -> None: ...
+
+class OpenBreakGlassRequest(_message.Message):
+    __slots__ = ("project", "approval_id", "reason", "shown_digest")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    approval_id: str
+    reason: str
+    shown_digest: str
+    def __init__(self, project: _Optional[str] = ..., approval_id: _Optional[str] = ..., reason: _Optional[str] = ..., shown_digest: _Optional[str] = ...) -> None: ...
+
+class BreakGlassRequest(_message.Message):
+    __slots__ = ("project", "glass_id", "reason", "digest")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    GLASS_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    glass_id: str
+    reason: str
+    digest: str
+    def __init__(self, project: _Optional[str] = ..., glass_id: _Optional[str] = ..., reason: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class ReviewBreakGlassRequest(_message.Message):
+    __slots__ = ("project", "glass_id", "reason")
+    PROJECT_FIELD_NUMBER: _ClassVar[int]
+    GLASS_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    project: str
+    glass_id: str
+    reason: str
+    def __init__(self, project: _Optional[str] = ..., glass_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...

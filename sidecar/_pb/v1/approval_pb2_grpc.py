@@ -65,6 +65,26 @@ class ApprovalServiceStub:
                 request_serializer=sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.SerializeToString,
                 response_deserializer=sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.FromString,
                 _registered_method=True)
+        self.ListBreakGlasses = channel.unary_unary(
+                '/sidecar.v1.ApprovalService/ListBreakGlasses',
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.ListBreakGlassesRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassList.FromString,
+                _registered_method=True)
+        self.OpenBreakGlass = channel.unary_unary(
+                '/sidecar.v1.ApprovalService/OpenBreakGlass',
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.OpenBreakGlassRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
+                _registered_method=True)
+        self.BreakGlass = channel.unary_unary(
+                '/sidecar.v1.ApprovalService/BreakGlass',
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
+                _registered_method=True)
+        self.ReviewBreakGlass = channel.unary_unary(
+                '/sidecar.v1.ApprovalService/ReviewBreakGlass',
+                request_serializer=sidecar_dot_v1_dot_approval__pb2.ReviewBreakGlassRequest.SerializeToString,
+                response_deserializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
+                _registered_method=True)
 
 
 class ApprovalServiceServicer:
@@ -113,6 +133,34 @@ class ApprovalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBreakGlasses(self, request, context):
+        """List glasses, those whose review is open first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenBreakGlass(self, request, context):
+        """Say, as the first of two, that a request is approved without its approvers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BreakGlass(self, request, context):
+        """Say so as the second: the request is approved, and a review is open.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReviewBreakGlass(self, request, context):
+        """Close the review of a broken glass, as somebody who did not break it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ApprovalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -145,6 +193,26 @@ def add_ApprovalServiceServicer_to_server(servicer, server):
                     servicer.ApproveBatch,
                     request_deserializer=sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.FromString,
                     response_serializer=sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.SerializeToString,
+            ),
+            'ListBreakGlasses': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBreakGlasses,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.ListBreakGlassesRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassList.SerializeToString,
+            ),
+            'OpenBreakGlass': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenBreakGlass,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.OpenBreakGlassRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.SerializeToString,
+            ),
+            'BreakGlass': grpc.unary_unary_rpc_method_handler(
+                    servicer.BreakGlass,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.SerializeToString,
+            ),
+            'ReviewBreakGlass': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReviewBreakGlass,
+                    request_deserializer=sidecar_dot_v1_dot_approval__pb2.ReviewBreakGlassRequest.FromString,
+                    response_serializer=sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -310,6 +378,114 @@ class ApprovalService:
             '/sidecar.v1.ApprovalService/ApproveBatch',
             sidecar_dot_v1_dot_approval__pb2.ApproveBatchRequest.SerializeToString,
             sidecar_dot_v1_dot_approval__pb2.BatchOutcomes.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBreakGlasses(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.ApprovalService/ListBreakGlasses',
+            sidecar_dot_v1_dot_approval__pb2.ListBreakGlassesRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.BreakGlassList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenBreakGlass(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.ApprovalService/OpenBreakGlass',
+            sidecar_dot_v1_dot_approval__pb2.OpenBreakGlassRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BreakGlass(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.ApprovalService/BreakGlass',
+            sidecar_dot_v1_dot_approval__pb2.BreakGlassRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReviewBreakGlass(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecar.v1.ApprovalService/ReviewBreakGlass',
+            sidecar_dot_v1_dot_approval__pb2.ReviewBreakGlassRequest.SerializeToString,
+            sidecar_dot_v1_dot_approval__pb2.BreakGlassDocument.FromString,
             options,
             channel_credentials,
             insecure,

@@ -111,7 +111,9 @@ class Pages:
         principal = await who()
         asked = requests.ListApprovalsRequest(status="pending")
         found = await self._desk.answer(BY_NAME["list_approvals"], who, asked, _same)
-        return _html(view.listing(found.approvals, _of(session, principal)))
+        reviews = requests.ListBreakGlassesRequest(state="broken")
+        due = await self._desk.answer(BY_NAME["list_break_glasses"], who, reviews, _same)
+        return _html(view.listing(found.approvals, _of(session, principal), len(due.glasses)))
 
     async def _show(self, request: web.Request) -> web.StreamResponse:
         return await self._shown(request, request.query.get("project"))

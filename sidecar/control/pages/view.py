@@ -77,8 +77,9 @@ def sign_in(to: str, told: str = "", providers: Sequence[str] = ()) -> str:
     )
 
 
-def listing(found: Iterable[Approval], signed: Signed) -> str:
-    """What waits."""
+def listing(found: Iterable[Approval], signed: Signed, reviews: int = 0) -> str:
+    """What waits; ``reviews``: how many glasses were broken and not reviewed."""
+    due = f"Glass was broken and not reviewed: {reviews} (sidecar approvals glasses --open)."
     rows = "".join(
         f'<li><a href="{page_of(each)}">{_shown(each.summary.partition(chr(10))[0])}</a>, asked by'
         f" {_shown(each.requester_name or each.requester)},"
@@ -87,7 +88,7 @@ def listing(found: Iterable[Approval], signed: Signed) -> str:
     )
     several = f'<p><a href="{BATCH}">Decide several at once</a></p>'
     body = f"<ul>{rows}</ul>{several}" if rows else "<p>Nothing waits for approval.</p>"
-    return _page("Waiting for approval", body + _sign_out(signed))
+    return _page("Waiting for approval", _told(due if reviews else "") + body + _sign_out(signed))
 
 
 def request(
@@ -103,6 +104,7 @@ def request(
     ``lacks`` what their sign-in lacks to approve it."""
     facts = (
         ("Status", approval.status),
+        *([("Approved by break-glass", approval.glass_id)] if approval.glass_id else []),
         ("Asked by", approval.requester_name or approval.requester),
         ("Asked at", instant(approval.requested_at_ns)),
         ("To be decided by", instant(approval.decide_by_ns)),

@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from processors.model.call import Approval
 from processors.model.principal import Principal
 from sidecar import clock
@@ -99,12 +101,19 @@ class Asked:
             shown.project, shown.approval_id, now_ns
         ):
             document["token"] = token.mint(
-                shown,
+                self._attested(shown),
                 self._desk.signer,
                 gateway_id=self._desk.settings.gateway_id,
                 now_ns=now_ns,
             )
         return document
+
+    def _attested(self, shown: Approval) -> Approval:
+        """The request with the votes that approved it."""
+        if not shown.glass_id:
+            return shown
+        broken = self._ledger.find_glass(shown.glass_id, shown.project)
+        return msgspec.structs.replace(shown, votes=broken.as_votes() if broken else ())
 
     def _document(self, shown: Approval) -> dict[str, Any]:
         page = approvals.page_of(shown, self._desk.settings.approvals.pages)

@@ -138,7 +138,8 @@ class Notices:
         place = self._ledger.told_place(hook.name) or 0
         entries = self._ledger.approval_entries(place, _PAGE)
         for entry in entries:
-            if message.EVENTS[entry.kind] in hook.events and hook.project in ("", entry.project):
+            asked = entry.kind in message.LOUD or message.EVENTS[entry.kind] in hook.events
+            if asked and hook.project in ("", entry.project):
                 await self._tell(hook, entry)
             await self._ledger.told_until(hook.name, entry.seq)
         return bool(entries)

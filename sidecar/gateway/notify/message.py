@@ -30,6 +30,12 @@ EVENTS: dict[str, Event] = {
     "approval_vote": "vote",
     "approval_resolved": "resolved",
 }
+LOUD = {
+    "glass_opened": "break_glass_opened",
+    "glass_broken": "break_glass_broken",
+    "glass_reviewed": "break_glass_reviewed",
+}
+"""Kinds that every webhook is told of, whatever events it asks for."""
 """Kinds of the audit chain that are told, and what they are called."""
 _PREFIX = "whsec_"
 _SECRET_BYTES = range(24, 65)
@@ -55,10 +61,12 @@ def body(entry: AuditEntry, approval: Approval, page: str | None) -> bytes:
     }
     if entry.kind == "approval_vote":
         told |= {"decision": facts["decision"], "voter": facts["voter"]}
+    if entry.kind in LOUD:
+        told |= {"by": facts["by"], "glass_digest": facts["digest"], "status": approval.status}
     if page is not None:
         told["page"] = page
     message = {
-        "type": f"approval.{EVENTS[entry.kind]}",
+        "type": f"approval.{LOUD.get(entry.kind) or EVENTS[entry.kind]}",
         "timestamp": _instant(entry.at_ns),
         "data": told,
     }

@@ -14,6 +14,7 @@
 """
 
 from processors.model.call import Approval, Vote
+from sidecar.store.glass import PEOPLE
 from sidecar.store.ledger import ApprovalUse, Ballot
 from sidecar.store.postgres import chain
 from sidecar.store.postgres.chain import Turn
@@ -32,14 +33,30 @@ from sidecar.store.step_up import decode_authn, encode_authn
 
 CHANNEL = "agenttwin_approval"
 _KEY = "key:"
-_STANDING = (
-    "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
-    " AND decision = 'approve' AND NOT EXISTS (SELECT FROM api_key"
-    " WHERE vote.voter LIKE 'key:%' AND key_id = substr(vote.voter, 5)"
-    " AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= {}"
+_FALLEN = (
+    "EXISTS (SELECT FROM api_key"
+    " WHERE {of}.voter LIKE 'key:%' AND key_id = substr({of}.voter, 5)"
+    " AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= {now}"
     " OR coalesce(role, CASE kind WHEN 'approver' THEN 'reviewer' ELSE '' END)"
-    " NOT IN ('owner', 'reviewer'))))"
+    " NOT IN ('owner', 'reviewer')))"
 )
+
+
+def _standing(now: str) -> str:
+    """How many approve a request whose keys still may, as SQL; ``now`` is the mark of the time."""
+    return (
+        "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"  # noqa: S608
+        f" AND decision = 'approve' AND NOT {_FALLEN.format(of='vote', now=now)})"
+    )
+
+
+def _stands(now: str) -> str:
+    """Whether a request has the votes it needs, its glass's where that was broken, as SQL."""
+    return (
+        f"CASE WHEN glass_id = '' THEN {_standing(now)} >= approvers_min ELSE (SELECT count(*)"  # noqa: S608
+        " FROM glass_vote WHERE glass_vote.glass_id = approval.glass_id"
+        f" AND NOT {_FALLEN.format(of='glass_vote', now=now)}) >= {PEOPLE} END"
+    )
 
 
 async def find(connection: Connection, project: str | None, approval_id: str) -> ApprovalRow | None:
@@ -140,10 +157,19 @@ async def is_revoked(connection: Connection, principal: str) -> bool:
 async def standing(connection: Connection, approval_id: str, now_ns: int) -> int:
     """How many approve a request whose keys still may."""
     count: int | None = await connection.fetchval(
-        f"SELECT {_STANDING.format('$2')} FROM approval WHERE approval_id = $1",  # noqa: S608
+        f"SELECT {_standing('$2')} FROM approval WHERE approval_id = $1",  # noqa: S608
         *(approval_id, now_ns),
     )
     return count or 0
+
+
+async def stands(connection: Connection, approval_id: str, now_ns: int) -> bool:
+    """Whether a request has the votes it needs, of keys that still may."""
+    found: bool | None = await connection.fetchval(
+        f"SELECT {_stands('$2')} FROM approval WHERE approval_id = $1",  # noqa: S608
+        *(approval_id, now_ns),
+    )
+    return bool(found)
 
 
 async def asked_since(connection: Connection, wanted: Approval, since_ns: int) -> int:
@@ -194,20 +220,19 @@ async def consume(
         "UPDATE approval SET status = 'consumed', consumed_by = $1"  # noqa: S608
         " WHERE approval_id = $2 AND project = $3 AND requester = $4 AND status = 'approved'"
         " AND expires_at_ns > $5 AND action_hash = $6 AND key_hash = $7 AND policy_revision = $8"
-        f" AND tool_digest = $9 AND $10 AND {_STANDING.format('$5')} >= approvers_min",
+        f" AND tool_digest = $9 AND $10 AND {_stands('$5')}",
         *(by, use.approval_id, project, requester, now_ns, use.action_hash, use.key_hash),
         *(use.policy_revision, use.tool_digest, not went_back(now_ns, mark_ns)),
     )
     if _changed(done):
         return None
     found = await find(connection, project, use.approval_id)
-    stands = found and await standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
         found[0] if found else None,
         use,
         requester=requester,
         now_ns=now_ns,
-        stands=bool(stands),
+        stands=await stands(connection, use.approval_id, now_ns),
         mark_ns=mark_ns,
     )
 
@@ -227,7 +252,7 @@ async def take_token(turn: Turn, project: str, approval_id: str, now_ns: int) ->
     done = await turn.connection.execute(
         "UPDATE approval SET token_taken = true WHERE approval_id = $1 AND project = $2"  # noqa: S608
         " AND status = 'approved' AND NOT token_taken AND expires_at_ns > $3"
-        f" AND {_STANDING.format('$3')} >= approvers_min",
+        f" AND {_stands('$3')}",
         *(approval_id, project, now_ns),
     )
     return _changed(done)

@@ -88,6 +88,12 @@ class Turn:
         entry = self.entry(at_ns=at_ns, project=project, kind=kind, body=body)
         await self.connection.execute(INSERT, *values(entry))
 
+    def sign(self, data: bytes) -> tuple[str, bytes]:
+        """Sign a document of the gateway's: by which key, and the signature."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet")
+        return self._signer.kid, self._signer.sign(data)
+
     async def checkpoint(self, now_ns: int) -> Checkpoint | None:
         """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
         signer, (seq, hash_) = self.signer, self.place

@@ -21,6 +21,7 @@ from processors.model.call import Approval
 from sidecar.errors import StoreUnavailable
 from sidecar.store.durable import Accepted, Attempted, Disposal, Lease
 from sidecar.store.envelope import Sealers
+from sidecar.store.glass import BreakGlass, GlassBallot
 from sidecar.store.ledger import (
     ApprovalUse,
     Ballot,
@@ -265,6 +266,18 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
         """An anchor has all checkpoints up to this place."""
         state = anchor_state(name)
         await self._writer.run(lambda turn: vault.set_state(turn, state, str(seq).encode()))
+
+    async def open_glass(self, wanted: BreakGlass, ballot: GlassBallot) -> str | None:
+        """Sign a glass and keep it with its first vote: None, or the code of why not."""
+        return await self._writer.run(lambda turn: transactions.open_glass(turn, wanted, ballot))
+
+    async def break_glass(self, ballot: GlassBallot, lasts_ns: int) -> str | None:
+        """The second vote, which approves the request: None, or the code of why it does not."""
+        return await self._writer.run(lambda turn: transactions.break_glass(turn, ballot, lasts_ns))
+
+    async def review_glass(self, ballot: GlassBallot) -> str | None:
+        """Close a glass's review: None, or the code of why it stays open."""
+        return await self._writer.run(lambda turn: transactions.review_glass(turn, ballot))
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from sidecar.store.envelope import Sealers
-from sidecar.store.postgres import approvals, budgets, calls, chain, durables, stops, vault
+from sidecar.store.postgres import (
+    approvals,
+    budgets,
+    calls,
+    chain,
+    durables,
+    glasses,
+    stops,
+    vault,
+)
 from sidecar.store.postgres.connection import READ_SECONDS, Connection, Database, Job
 from sidecar.store.postgres.text import storable
 from sidecar.store.reading import LedgerReader, Statement, Statements
@@ -24,6 +33,8 @@ _STATEMENTS = Statements(
     facts_after=calls.facts_after,
     find_approval=approvals.find,
     list_approvals=approvals.list_newest,
+    find_glass=glasses.find,
+    list_glasses=glasses.newest,
     find_stop=stops.find,
     list_stops=stops.newest,
     find_durable=durables.find,

@@ -10,6 +10,8 @@
 
 from typing import Any, Literal
 
+from msgspec import structs
+
 from processors.model.call import Approval
 from sidecar.canonical import canonical
 from sidecar.store import budget
@@ -23,6 +25,7 @@ from sidecar.store.durable import (
     ended_body,
     queued_body,
 )
+from sidecar.store.glass import PEOPLE, BreakGlass, GlassBallot
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
@@ -52,7 +55,17 @@ from sidecar.store.policy import (
     vote_body,
     voted,
 )
-from sidecar.store.postgres import approvals, budgets, calls, chain, claims, durables, stops, vault
+from sidecar.store.postgres import (
+    approvals,
+    budgets,
+    calls,
+    chain,
+    claims,
+    durables,
+    glasses,
+    stops,
+    vault,
+)
 from sidecar.store.postgres.chain import Turn
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
@@ -246,6 +259,23 @@ async def _approved_of_late(turn: Turn, ballot: Ballot) -> int:
     return await approvals.approved_since(turn.connection, ballot, since_ns)
 
 
+async def open_glass(turn: Turn, wanted: BreakGlass, ballot: GlassBallot) -> str | None:
+    """Sign a glass and keep it with its first vote: None, or the code of why not."""
+    kid, signature = turn.sign(wanted.signed())
+    signed = structs.replace(wanted, kid=kid, signature=signature)
+    return await glasses.open_(turn, signed, ballot, _append)
+
+
+async def break_glass(turn: Turn, ballot: GlassBallot, lasts_ns: int) -> str | None:
+    """The second vote on a glass: None, or the code of why it does not count."""
+    return await glasses.break_(turn, ballot, lasts_ns, _append)
+
+
+async def review_glass(turn: Turn, ballot: GlassBallot) -> str | None:
+    """Close a glass's review: None, or the code of why it stays open."""
+    return await glasses.review(turn, ballot, _append)
+
+
 async def set_stop(turn: Turn, stop: Stop) -> Stop:
     """The stop, set; or the one like it that stands already."""
     if await stops.add(turn.connection, stop):
@@ -327,9 +357,14 @@ async def _consume(turn: Turn, intent: Intent) -> None:
     call, used = intent.call, intent.approval
     found = await approvals.find(turn.connection, call.project, used.approval_id)
     assert found is not None, "it was there to be spent"
-    if short_of(found[0].votes, used.step_up, found[0].approvers_min):
+    spent, least = found[0], found[0].approvers_min
+    if spent.glass_id:
+        broken = await glasses.find(turn.connection, call.project, spent.glass_id)
+        assert broken is not None, "a request is approved by a glass that is there"
+        spent, least = structs.replace(spent, votes=broken.as_votes()), PEOPLE
+    if short_of(spent.votes, used.step_up, least):
         raise Undone(NotCommitted(code=STEP_UP))
-    body = consumed_entry(found[0], call.call_id)
+    body = consumed_entry(spent, call.call_id)
     await _append(turn, "approval_consumed", call.project, intent.now_ns, body)
     await approvals.tell(turn, used.approval_id)
 

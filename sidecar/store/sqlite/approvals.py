@@ -16,6 +16,7 @@ import sqlite3
 from typing import Any
 
 from processors.model.call import Approval, Vote
+from sidecar.store.glass import PEOPLE
 from sidecar.store.ledger import ApprovalUse, Ballot
 from sidecar.store.sealing import (
     APPROVAL_COLUMNS,
@@ -29,13 +30,22 @@ from sidecar.store.standing import identity_of, went_back, why_not_spent
 from sidecar.store.step_up import decode_authn, encode_authn
 
 _KEY = "key:"
-_STANDING = (
-    "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"
-    " AND decision = 'approve' AND NOT EXISTS (SELECT 1 FROM api_key"
-    " WHERE 'key:' || key_id = vote.voter AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= {}"
+_FALLEN = (
+    "EXISTS (SELECT 1 FROM api_key"
+    " WHERE 'key:' || key_id = {}.voter AND (revoked_at_ns IS NOT NULL OR expires_at_ns <= ?"
     " OR coalesce(role, CASE kind WHEN 'approver' THEN 'reviewer' ELSE '' END)"
-    " NOT IN ('owner', 'reviewer'))))"
+    " NOT IN ('owner', 'reviewer')))"
 )
+_STANDING = (
+    "(SELECT count(*) FROM vote WHERE vote.approval_id = approval.approval_id"  # noqa: S608
+    f" AND decision = 'approve' AND NOT {_FALLEN.format('vote')})"
+)
+_STANDS = (
+    f"CASE WHEN glass_id = '' THEN {_STANDING} >= approvers_min ELSE (SELECT count(*)"  # noqa: S608
+    " FROM glass_vote WHERE glass_vote.glass_id = approval.glass_id"
+    f" AND NOT {_FALLEN.format('glass_vote')}) >= {PEOPLE} END"
+)
+"""Whether a request has the votes it needs, its glass's where that was broken; takes now twice."""
 
 
 def find(
@@ -137,10 +147,19 @@ def is_revoked(connection: sqlite3.Connection, principal: str) -> bool:
 def standing(connection: sqlite3.Connection, approval_id: str, now_ns: int) -> int:
     """How many approve a request whose keys still may."""
     row = connection.execute(
-        f"SELECT {_STANDING.format('?')} FROM approval WHERE approval_id = ?",  # noqa: S608
+        f"SELECT {_STANDING} FROM approval WHERE approval_id = ?",  # noqa: S608
         (now_ns, approval_id),
     ).fetchone()
     return int(row[0]) if row else 0
+
+
+def stands(connection: sqlite3.Connection, approval_id: str, now_ns: int) -> bool:
+    """Whether a request has the votes it needs, of keys that still may."""
+    row = connection.execute(
+        f"SELECT {_STANDS} FROM approval WHERE approval_id = ?",  # noqa: S608
+        (now_ns, now_ns, approval_id),
+    ).fetchone()
+    return bool(row and row[0])
 
 
 def asked_since(connection: sqlite3.Connection, wanted: Approval, since_ns: int) -> int:
@@ -193,22 +212,22 @@ def consume(
         "UPDATE approval SET status = 'consumed', consumed_by = ?"  # noqa: S608
         " WHERE approval_id = ? AND project = ? AND requester = ? AND status = 'approved'"
         " AND expires_at_ns > ? AND action_hash = ? AND key_hash = ? AND policy_revision = ?"
-        f" AND tool_digest = ? AND ? AND {_STANDING.format('?')} >= approvers_min",
+        f" AND tool_digest = ? AND ? AND {_STANDS}",
         (
             *(by, use.approval_id, project, requester, now_ns, use.action_hash, use.key_hash),
-            *(use.policy_revision, use.tool_digest, not went_back(now_ns, mark_ns), now_ns),
+            *(use.policy_revision, use.tool_digest, not went_back(now_ns, mark_ns)),
+            *(now_ns, now_ns),
         ),
     )
     if cursor.rowcount > 0:
         return None
     found = find(connection, project, use.approval_id)
-    stands = found and standing(connection, use.approval_id, now_ns) >= found[0].approvers_min
     return why_not_spent(
         found[0] if found else None,
         use,
         requester=requester,
         now_ns=now_ns,
-        stands=bool(stands),
+        stands=stands(connection, use.approval_id, now_ns),
         mark_ns=mark_ns,
     )
 
@@ -228,8 +247,8 @@ def take_token(connection: sqlite3.Connection, project: str, approval_id: str, n
     cursor = connection.execute(
         "UPDATE approval SET token_taken = 1 WHERE approval_id = ? AND project = ?"  # noqa: S608
         " AND status = 'approved' AND token_taken = 0 AND expires_at_ns > ?"
-        f" AND {_STANDING.format('?')} >= approvers_min",
-        (approval_id, project, now_ns, now_ns),
+        f" AND {_STANDS}",
+        (approval_id, project, now_ns, now_ns, now_ns),
     )
     return cursor.rowcount > 0
 

@@ -62,6 +62,12 @@ class Chain:
             raise StoreUnavailable("the key that signed this is revoked", where=self._path)
         return self._add(connection, at_ns=at_ns, project=project, kind=kind, body=body)
 
+    def sign(self, data: bytes) -> tuple[str, bytes]:
+        """Sign a document of the gateway's: by which key, and the signature."""
+        if self._signer is None:
+            raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
+        return self._signer.kid, self._signer.sign(data)
+
     def checkpoint(self, connection: sqlite3.Connection, now_ns: int) -> Checkpoint | None:
         """Sign the end of the chain once more, to be kept elsewhere; None if it has not moved."""
         signer = self._begin(connection, now_ns)

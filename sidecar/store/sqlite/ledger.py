@@ -20,6 +20,7 @@ from typing import TypeVar
 from processors.model.call import Approval
 from sidecar.store.durable import Accepted, Attempted, Disposal, Lease
 from sidecar.store.envelope import Sealers
+from sidecar.store.glass import BreakGlass, GlassBallot
 from sidecar.store.ledger import (
     ApprovalUse,
     Ballot,
@@ -233,6 +234,24 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         """An anchor has all checkpoints up to this place."""
         state = anchor_state(name)
         await self._writer.run(lambda c: vault.set_state(c, state, str(seq).encode()))
+
+    async def open_glass(self, wanted: BreakGlass, ballot: GlassBallot) -> str | None:
+        """Sign a glass and keep it with its first vote: None, or the code of why not."""
+        code = await self._writer.run(lambda c: self._jobs.open_glass(c, wanted, ballot))
+        self._news.tell(wanted.approval_id)
+        return code
+
+    async def break_glass(self, ballot: GlassBallot, lasts_ns: int) -> str | None:
+        """The second vote, which approves the request: None, or the code of why it does not."""
+        code = await self._writer.run(lambda c: self._jobs.break_glass(c, ballot, lasts_ns))
+        self._news.tell(None)
+        return code
+
+    async def review_glass(self, ballot: GlassBallot) -> str | None:
+        """Close a glass's review: None, or the code of why it stays open."""
+        code = await self._writer.run(lambda c: self._jobs.review_glass(c, ballot))
+        self._news.tell(None)
+        return code
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

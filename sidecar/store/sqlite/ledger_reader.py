@@ -14,7 +14,16 @@ from typing import TypeVar, cast
 from sidecar.store.asked import encodable
 from sidecar.store.envelope import Sealers
 from sidecar.store.reading import LedgerReader, Statement, Statements
-from sidecar.store.sqlite import approvals, budgets, calls, chain, durables, stops, vault
+from sidecar.store.sqlite import (
+    approvals,
+    budgets,
+    calls,
+    chain,
+    durables,
+    glasses,
+    stops,
+    vault,
+)
 from sidecar.store.sqlite.connection import open_database, unusable
 from sidecar.store.sqlite.presence import Presence
 
@@ -29,6 +38,8 @@ _STATEMENTS = Statements(
     facts_after=calls.facts_after,
     find_approval=approvals.find,
     list_approvals=approvals.list_newest,
+    find_glass=glasses.find,
+    list_glasses=glasses.newest,
     find_stop=stops.find,
     list_stops=stops.newest,
     find_durable=durables.find,

@@ -10,6 +10,8 @@
 import sqlite3
 from typing import Any, Literal
 
+from msgspec import structs
+
 from processors.model.call import Approval, Receipt
 from sidecar.canonical import canonical
 from sidecar.store import budget, receipts
@@ -23,6 +25,7 @@ from sidecar.store.durable import (
     ended_body,
     queued_body,
 )
+from sidecar.store.glass import PEOPLE, BreakGlass, GlassBallot
 from sidecar.store.ledger import (
     Ballot,
     CallOutcome,
@@ -55,7 +58,7 @@ from sidecar.store.policy import (
 from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.rollback import POLICY_NEWEST, is_rolled_back, newest
 from sidecar.store.sealing import ApprovalRow
-from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, stops, vault
+from sidecar.store.sqlite import approvals, budgets, calls, claims, durables, glasses, stops, vault
 from sidecar.store.sqlite.chain import Chain, latest
 from sidecar.store.standing import (
     Undone,
@@ -247,6 +250,24 @@ class Transactions:
             self._append(connection, "approval_resolved", project, now_ns, body)
         return [approval_id for approval_id, _ in found]
 
+    def open_glass(
+        self, connection: sqlite3.Connection, wanted: BreakGlass, ballot: GlassBallot
+    ) -> str | None:
+        """Sign a glass and keep it with its first vote: None, or the code of why not."""
+        kid, signature = self._chain.sign(wanted.signed())
+        signed = structs.replace(wanted, kid=kid, signature=signature)
+        return glasses.open_(connection, signed, ballot, self._append)
+
+    def break_glass(
+        self, connection: sqlite3.Connection, ballot: GlassBallot, lasts_ns: int
+    ) -> str | None:
+        """The second vote on a glass: None, or the code of why it does not count."""
+        return glasses.break_(connection, ballot, lasts_ns, self._append)
+
+    def review_glass(self, connection: sqlite3.Connection, ballot: GlassBallot) -> str | None:
+        """Close a glass's review: None, or the code of why it stays open."""
+        return glasses.review(connection, ballot, self._append)
+
     def set_stop(self, connection: sqlite3.Connection, stop: Stop) -> Stop:
         """The stop, set; or the one like it that stands already."""
         if stops.add(connection, stop):
@@ -316,9 +337,14 @@ class Transactions:
         call, used = intent.call, intent.approval
         found = approvals.find(connection, call.project, used.approval_id)
         assert found is not None, "it was there to be spent"
-        if short_of(found[0].votes, used.step_up, found[0].approvers_min):
+        spent, least = found[0], found[0].approvers_min
+        if spent.glass_id:
+            broken = glasses.find(connection, call.project, spent.glass_id)
+            assert broken is not None, "a request is approved by a glass that is there"
+            spent, least = structs.replace(spent, votes=broken.as_votes()), PEOPLE
+        if short_of(spent.votes, used.step_up, least):
             raise Undone(NotCommitted(code=STEP_UP))
-        body = consumed_entry(found[0], call.call_id)
+        body = consumed_entry(spent, call.call_id)
         self._append(connection, "approval_consumed", call.project, intent.now_ns, body)
 
     def _reserve(self, connection: sqlite3.Connection, intent: Intent) -> None:

@@ -3,7 +3,9 @@
 import json
 import os
 import socket
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -177,6 +179,32 @@ def test_a_project_that_has_no_key_yet_is_given_none(place):
     (place.folder / "seal").write_text(right)
     rotated = CliRunner().invoke(root, ["key", "rotate-data", "--project", "default"])
     assert rotated.exit_code == 0, rotated.output
+
+
+def test_a_glass_that_nobody_has_reviewed_is_told_until_somebody_has(place):
+    for kind in ("agent", "approver"):
+        CliRunner().invoke(root, ["key", "create", "--kind", kind, "--project", "default"])
+    with closing(sqlite3.connect(place.folder / "data" / "ledger.db")) as ledger, ledger:
+        ledger.execute(
+            "INSERT INTO approval (approval_id, project, requester, requester_name, tool,"
+            " action_hash, key_hash, policy_revision, tool_digest, status, summary, shown_digest,"
+            " roles, requested_at_ns, expires_at_ns, approvers_min, decision_id) VALUES ('ap',"
+            " 'default', 'a', '', 't', 'h', 'k', 'r', 'd', 'approved', '', 's', '', 1, 2, 1, '')"
+        )
+        for name, broken, reviewed in (("a", 1, 2), ("b", None, None), ("c", 10**18, None)):
+            ledger.execute(
+                "INSERT INTO glass (glass_id, project, approval_id, document, digest, kid,"
+                " signature, opened_at_ns, expires_at_ns, broken_at_ns, reviewed_at_ns)"
+                " VALUES (?, 'default', 'ap', '{}', 'd', 'k', '', ?, 2, ?, ?)",
+                (name, broken or 1, broken, reviewed),
+            )
+    code, checks = examined()
+    found = checks["break-glass"]
+    assert (code, found["state"]) == (0, "warning")
+    assert "1 reviews are open, since 2001-09-09" in found["what"] and "review-glass" in found["do"]
+    with closing(sqlite3.connect(place.folder / "data" / "ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE glass SET reviewed_at_ns = 3")
+    assert "break-glass" not in examined()[1]
 
 
 def test_missing_keys_are_told_by_kind_and_made_ones_are_not(place):

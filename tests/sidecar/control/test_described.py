@@ -67,7 +67,7 @@ def test_every_operation_has_one_who_performs_it_and_a_known_permission():
     by_hand = {"approve", "deny", "verify_audit", "export_audit", "tail_traces", "watch_approvals"}
     by_hand |= {"set_stop", "lift_stop", "resolve_call", "requeue_call", "discard_call"}
     by_hand |= {"approve_policy", "deny_policy"}
-    by_hand |= {"approve_batch"}
+    by_hand |= {"approve_batch", "open_break_glass", "break_glass", "review_break_glass"}
     assert set(BY_NAME) == {*reads.READS, *CHANGES, *by_hand}
     assert len(BY_NAME) == len(OPERATIONS)
     assert {each.permission for each in OPERATIONS} - {None} <= set(get_args(Permission))
