@@ -306,9 +306,8 @@ class McpWire:
             self._pending.pop(call.place, None)
             raw, error = wording.kept_answer(reply)
             if raw is None:
-                said = error or {}
-                code, text = said.get("code", message.INTERNAL_ERROR), said.get("message", "")
-                return message.error(identity, code, text, said.get("data"))
+                failed = wording.of_server(error or {})
+                return message.error(identity, failed.code, failed.message, failed.data or None)
             modern, private = call.talk.version == head.MODERN, call.talk.said.method == READ
             told = tagged(raw, reply.headers, modern=modern, private=private)
             return message.result(identity, told)

@@ -7,6 +7,8 @@ to a page.
 2. A person approves on a page that asks who they are. The client is only asked to lead there: its
    own answer decides nothing.
 3. A refusal that no other wording helps says so.
+4. A server's error does not pass for a refusal of ours, and leads nobody to a page: what it adds
+   stands under ``data.server`` where it could.
 """
 
 import json
@@ -17,8 +19,20 @@ from msgspec import Struct
 
 from sidecar.gateway.problem import MEDIA_TYPE
 from sidecar.gateway.request import ToolReply
-from sidecar.gateway.rpc.message import DENIED, INTERNAL_ERROR, INVALID_PARAMS
+from sidecar.gateway.rpc.message import (
+    DENIED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    URL_ELICITATION,
+)
 
+_OURS = frozenset({DENIED, URL_ELICITATION})
+_SAID_BY_US = frozenset(
+    {
+        *("code", "reasons", "decision_id", "next_action", "retry_after", "approval", "receipt_id"),
+        *("hint", "url", "idempotency_key", "elicitations", "withheld", "server"),
+    }
+)
 _FAULTS_OF_CALLER = frozenset({400, 404, 413, 415, 422})
 _KEPT = ("code", "reasons", "decision_id", "next_action", "retry_after", "approval")
 _NEVER = "no other wording or key will change this: do not retry"
@@ -59,6 +73,20 @@ def kept_answer(reply: ToolReply) -> tuple[bytes | None, dict[str, Any] | None]:
         return reply.body[len(_RESULT) : -1], None
     found = json.loads(reply.body).get("error")
     return None, found if isinstance(found, dict) else {}
+
+
+def of_server(error: Mapping[str, Any]) -> Failure:
+    """The error that a server answered with, as its client is told."""
+    code, text = error.get("code"), error.get("message")
+    data = error.get("data", {})
+    lure = not isinstance(code, int) or isinstance(code, bool) or code in _OURS
+    if lure or not isinstance(data, dict) or _SAID_BY_US & data.keys():
+        data = {"server": data}
+    return Failure(
+        code=INTERNAL_ERROR if lure or not isinstance(code, int) else code,
+        message=text if isinstance(text, str) else "",
+        data=data,
+    )
 
 
 def visit(url: str, approval: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,10 @@ STARTERS = {
 
 
 def calls_of(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    if not re.search(r"subprocess|shell|popen|system\(|getoutput|getstatusoutput", text):
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield ast.unparse(node.func), node
 
