@@ -1,8 +1,13 @@
-"""What the gateway adds to a tool call: p50 and p99 beside a bare aiohttp proxy, in the same run.
+"""What the gateway adds to a tool call: percentiles beside a bare aiohttp proxy, and beside nginx
+``auth_request`` with an OPA server where both are installed, in the same run.
 
-Upstream, bare proxy and gateway are processes of their own; the client sends by hand over kept
+Upstream, proxies and gateway are processes of their own; the client sends by hand over kept
 connections. Calls have distinct arguments and keys. "Added" is against the direct call. Rounds of
-all arms alternate, so that the machine's drift falls on all of them.
+all arms alternate, so that the machine's drift falls on all of them. What is never sent to the tool
+(a denial, a replay, a call that waits for a person) is shown whole. Budgets: performance.md.
+
+nginx with OPA decides on method and path: it sees no body, knows no key, approval or budget, and
+leaves no receipt. It is the least that a decision by an own server costs, not the same work.
 """
 
 import argparse
@@ -15,105 +20,17 @@ import tempfile
 import time
 from pathlib import Path
 
-import aiohttp
 import uvloop
-from aiohttp import web
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
-from gateway_rig import keyring  # noqa: E402
+sys.path[:0] = [str(Path(__file__).parent)]
+from _guarded import nginx_with_opa  # noqa: E402
 
-from processors.model.principal import Principal  # noqa: E402
-from sidecar.egress.client import Egress  # noqa: E402
-from sidecar.gateway.client import HttpUpstreams  # noqa: E402
-from sidecar.gateway.config import Cost, Match, Tool, Upstream  # noqa: E402
-from sidecar.gateway.driver import Gateway, Ports, Settings  # noqa: E402
-from sidecar.gateway.http import GatewayServer  # noqa: E402
-from sidecar.gateway.policy.files import load_bundle  # noqa: E402
-from sidecar.gateway.policy.worker import PolicyWorker  # noqa: E402
-from sidecar.gateway.registry import Registry  # noqa: E402
-from sidecar.receive.memory import keep_objects  # noqa: E402
-from sidecar.store.sqlite.keys import SqliteKeys  # noqa: E402
-from sidecar.store.sqlite.ledger import SqliteLedger  # noqa: E402
-
-AGENT = Principal(id="key:bench", kind="agent", project="bench")
-CLOSE = []
-"""What this process opened, to be closed when stdin ends."""
-ANSWER = json.dumps({"refunded": True, "order": "x" * 100}).encode()
-
-
-async def listen(handler):
-    """Serve a low-level handler on a free port; the port."""
-    runner = web.ServerRunner(web.Server(handler, access_log=None))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return runner.addresses[0][1]
-
-
-async def upstream():
-    async def answer(request):
-        await request.read()
-        return web.Response(body=ANSWER, content_type="application/json")
-
-    return await listen(answer)
-
-
-async def bare_proxy(target):
-    session = aiohttp.ClientSession(auto_decompress=False)
-    CLOSE.append(session.close)
-
-    async def forward(request):
-        body = await request.read()
-        url = f"http://127.0.0.1:{target}{request.raw_path}"
-        async with session.request(request.method, url, data=body or None) as answer:
-            kept = {"Content-Type": answer.headers["Content-Type"]}
-            return web.Response(status=answer.status, body=await answer.read(), headers=kept)
-
-    return await listen(forward)
-
-
-async def known(_):
-    return AGENT
-
-
-async def gateway(target, folder):
-    keys = SqliteKeys(Path(folder) / "ledger.db")
-    ledger = SqliteLedger(Path(folder) / "ledger.db", keyring(keys))
-    where = Upstream(name="t", url=f"http://127.0.0.1:{target}", allow_cidrs=("127.0.0.0/8",))
-    cost = Cost(amount="arguments.amount", currency="arguments.currency")
-    registry = Registry.from_config(
-        (where,),
-        (
-            Tool(name="get", upstream="t", class_="read",
-                 match=Match(method="GET", path="/orders/{order_id}")),
-            Tool(name="refund", upstream="t", cost=cost,
-                 match=Match(method="POST", path="/orders/{order_id}/refunds")),
-        ),
-        {},
-    )  # fmt: skip
-    policy = PolicyWorker(load_bundle())
-    await policy.start()
-    CLOSE.append(policy.stop)
-    upstreams = HttpUpstreams(registry, Egress())
-    CLOSE.append(upstreams.close)
-    ports = Ports(ledger=ledger, registry=registry, policy=policy, upstreams=upstreams)
-    made = Gateway(ports, Settings(accept_ephemeral_ledger=True))
-    await made.start()
-    server = GatewayServer(made, known, listen="127.0.0.1:0")
-    await server.start()
-    CLOSE.append(server.stop)
-    return server.port
-
-
-async def serve(arguments):
-    """One of the processes: its port to stdout, then until stdin closes."""
-    kind, *rest = arguments
-    start = {"upstream": upstream, "proxy": bare_proxy, "gateway": gateway}[kind]
-    port = await start(*rest)
-    keep_objects()  # as a sidecar does
-    print(port, flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    for close in reversed(CLOSE):
-        await close()
+AT_ONCE = 16
+SHARES = (0.5, 0.95, 0.99)
+BUDGETS = {
+    "read": "added p50 0.80, p99 8.00 ms; 0.60 of the bare proxy at c=16",
+    "irreversible": "added p50 2.00, p99 15.00 ms; 500/s at c=1, 1,500/s at c=16",
+}
 
 
 class Client:
@@ -126,6 +43,9 @@ class Client:
     async def open(self):
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         return self
+
+    def close(self):
+        self._writer.close()
 
     async def call(self, data):
         self._writer.write(data)
@@ -141,13 +61,28 @@ def get(prefix, number):
     ).encode()
 
 
-def refund(prefix, number, key=None):
-    body = json.dumps({"amount": number % 90 + 1, "currency": "EUR", "note": "n" * 200})
+def refund(prefix, number, key=None, amount=None, what="refunds"):
+    body = json.dumps({"amount": amount or number % 90 + 1, "currency": "EUR", "note": "n" * 200})
     return (
-        f"POST {prefix}/orders/{number}/refunds HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n"
+        f"POST {prefix}/orders/{number}/{what} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n"
         f"Idempotency-Key: {key or number}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     ).encode()
+
+
+def close(prefix, number):
+    """A call that policy denies."""
+    return refund(prefix, number, what="close")
+
+
+def dear(prefix, number):
+    """A call that waits for a person."""
+    return refund(prefix, number, amount=250)
+
+
+def again(prefix, number):
+    """A call whose answer is known."""
+    return refund(prefix, 1, "same")
 
 
 async def one_by_one(port, requests, wanted=200):
@@ -158,17 +93,20 @@ async def one_by_one(port, requests, wanted=200):
         status = await client.call(data)
         took.append(time.perf_counter() - started)
         assert status == wanted, f"{status} instead of {wanted}: {client.body.decode()}"
+    client.close()
     return took
 
 
-async def at_once(port, requests, concurrency):
+async def at_once(port, requests, concurrency, wanted=200):
     """Calls per second, ``concurrency`` at a time."""
     waiting = iter(requests)
 
     async def client():
         mine = await Client(port).open()
         for data in waiting:
-            assert await mine.call(data) == 200
+            status = await mine.call(data)
+            assert status == wanted, f"{status} instead of {wanted}: {mine.body.decode()}"
+        mine.close()
 
     started = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(concurrency)))
@@ -180,11 +118,12 @@ def percentile(values, share):
 
 
 class Arms:
-    """The three ports, and requests that were never sent before."""
+    """Ports by name, and requests that were never sent before."""
 
-    def __init__(self, upstream_port, proxy_port, gateway_port, calls):
-        self.ports = {"direct": upstream_port, "bare proxy": proxy_port, "gateway": gateway_port}
+    def __init__(self, ports, calls, rounds):
+        self.ports = ports
         self.calls = calls
+        self.rounds = rounds
         self._next = 0
 
     def requests(self, make, arm):
@@ -192,55 +131,61 @@ class Arms:
         first, self._next = self._next, self._next + self.calls
         return [make(prefix, number) for number in range(first, self._next)]
 
-
-async def measure(arms, rounds):
-    """Print both kinds of call at both concurrencies, then replays and denials."""
-    for name, make in (("read", get), ("irreversible", refund)):
-        took = {arm: [] for arm in arms.ports}
-        rates = {arm: [] for arm in arms.ports}
-        for turn in range(rounds + 1):
-            for arm, port in arms.ports.items():
-                found = await one_by_one(port, arms.requests(make, arm))
-                rate = await at_once(port, arms.requests(make, arm), 16)
+    async def measure(self, make, arms, wanted=200):
+        """Seconds of each call at c=1, and calls per second at c=16, by arm."""
+        took = {arm: [] for arm in arms}
+        rates = {arm: [] for arm in arms}
+        for turn in range(self.rounds + 1):
+            for arm in arms:
+                found = await one_by_one(self.ports[arm], self.requests(make, arm), wanted)
+                rate = await at_once(self.ports[arm], self.requests(make, arm), AT_ONCE, wanted)
                 if turn:  # the first round warms up
                     took[arm] += found
                     rates[arm].append(rate)
-        report(name, took, rates)
-    replays = await one_by_one(arms.ports["gateway"], [refund("/t", 1, "same")] * arms.calls)
-    print(
-        f"replay, c=1: p50 {percentile(replays, 0.5):.2f} ms, p99 {percentile(replays, 0.99):.2f}"
-    )
-    unlisted = [get("/t/nothing", number) for number in range(arms.calls)]
-    refused = await one_by_one(arms.ports["gateway"], unlisted, wanted=404)
-    print(
-        f"refused, c=1: p50 {percentile(refused, 0.5):.2f} ms, p99 {percentile(refused, 0.99):.2f}"
-    )
+        return took, {arm: statistics.median(found) for arm, found in rates.items() if found}
 
 
-def spread(name, took):
-    """Whole times, not added ones: nothing goes to the upstream."""
-    p50, p99 = percentile(took, 0.5), percentile(took, 0.99)
-    print(f"{name:12} gateway    c=1 whole p50 {p50:5.2f} ms, p99 {p99:5.2f} ms")
-
-
-def report(name, took, rates):
-    for arm in ("bare proxy", "gateway"):
-        added = [
-            percentile(took[arm], share) - percentile(took["direct"], share)
-            for share in (0.5, 0.99)
-        ]
-        rate = statistics.median(rates[arm])
-        share = rate / statistics.median(rates["bare proxy"])
-        print(
-            f"{name:12} {arm:10} c=1 added p50 {added[0]:5.2f} ms, p99 {added[1]:5.2f} ms;"
-            f" c=16 {rate:6,.0f} req/s ({share:.2f} of the bare proxy)",
-            flush=True,
+async def measure(arms):
+    """Print what goes to the tool beside all peers, then what does not."""
+    for name, make in (("read", get), ("irreversible", refund)):
+        took, rates = await arms.measure(make, list(arms.ports))
+        direct = took.pop("direct")
+        print(f"allow, {name}: ms added to the direct call at c=1; calls a second", flush=True)
+        for arm, found in took.items():
+            added = [percentile(found, share) - percentile(direct, share) for share in SHARES]
+            share = rates[arm] / rates["bare proxy"]
+            line(arm, added, found, rates[arm], f"({share:.2f} of the bare proxy)")
+        print(f"  {'budget':12} {BUDGETS[name]}", flush=True)
+    print("what is not sent to the tool: whole ms at c=1; calls a second")
+    known = refund("/t", 1, "same")
+    await one_by_one(arms.ports["gateway"], [known])
+    for name, make, wanted, only in (
+        ("deny", close, 403, False),
+        ("replayed", again, 200, True),
+        ("pending", dear, 403, True),
+    ):
+        peers = (
+            ["gateway"] if only or "nginx + OPA" not in arms.ports else ["nginx + OPA", "gateway"]
         )
+        took, rates = await arms.measure(make, peers, wanted)
+        for arm, found in took.items():
+            line(
+                f"{name}, {arm}", [percentile(found, share) for share in SHARES], found, rates[arm]
+            )
+
+
+def line(name, percentiles, took, rate, more=""):
+    p50, p95, p99 = percentiles
+    print(
+        f"  {name:20} p50 {p50:5.2f}, p95 {p95:5.2f}, p99 {p99:5.2f} ms;"
+        f" c=1 {1 / statistics.mean(took):6,.0f}/s, c={AT_ONCE} {rate:6,.0f}/s {more}".rstrip(),
+        flush=True,
+    )
 
 
 def start(*arguments):
     child = subprocess.Popen(
-        [sys.executable, __file__, "--serve", *map(str, arguments)],
+        [sys.executable, str(Path(__file__).with_name("_guarded.py")), *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -251,21 +196,25 @@ def start(*arguments):
 def main():
     """Start the processes, measure, stop them."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--serve", nargs="+")
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
     options, _ = parser.parse_known_args()
-    if options.serve:
-        uvloop.run(serve(options.serve))
-        return
     with tempfile.TemporaryDirectory(dir=".") as folder:
         tool, tool_port = start("upstream")
         proxy, proxy_port = start("proxy", tool_port)
         guarded, gateway_port = start("gateway", tool_port, folder)
-        arms = Arms(tool_port, proxy_port, gateway_port, options.calls)
+        peers, missing = nginx_with_opa(folder, tool_port)
+        ports = {"direct": tool_port, "bare proxy": proxy_port}
+        if peers is None:
+            print(f"nginx with OPA is not measured: {missing} is not installed here")
+        else:
+            ports["nginx + OPA"] = peers[0].ports["http"]
+        ports["gateway"] = gateway_port
         try:
-            uvloop.run(measure(arms, options.rounds))
+            uvloop.run(measure(Arms(ports, options.calls, options.rounds)))
         finally:
+            for peer in peers or ():
+                peer.stop()
             for child in (guarded, proxy, tool):
                 child.stdin.close()
                 child.wait()
