@@ -56,7 +56,7 @@ from sidecar.store.envelope import SealBroken
 from sidecar.store.ledger import AuditEntry, Ballot, CallQuery
 from sidecar.store.noted import Note
 from sidecar.store.policy import PolicyBallot, PolicyOffer
-from sidecar.store.ports import PeoplesBook, Watching
+from sidecar.store.ports import PageBook, PeoplesBook, Watching
 from sidecar.store.standing import person as named
 from sidecar.store.stop import LiftBallot, Stop, person
 from sidecar.store.traces import TraceQuery
@@ -138,6 +138,11 @@ class Desk:
     def version(self) -> documents.Version:
         """The program that answers."""
         return self._views.house.version
+
+    @property
+    def pages(self) -> PageBook:
+        """Where the pages keep who is signed in."""
+        return self._book
 
     async def principal(
         self, presented: Presented, project: str | None, permission: Permission | None

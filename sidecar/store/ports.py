@@ -40,6 +40,7 @@ from sidecar.store.ledger import (
 )
 from sidecar.store.noted import Note
 from sidecar.store.outbox import Advance, Progress, Waiting
+from sidecar.store.pages import PageKind, PageState
 from sidecar.store.policy import PolicyBallot, PolicyOffer
 from sidecar.store.signing import KnownKey
 from sidecar.store.stop import BOTH, LiftBallot, Stop, StopKind
@@ -456,7 +457,31 @@ class PolicyBook(Protocol):
         ...
 
 
-class PeoplesBook(ApprovalBook, GlassBook, StopBook, PolicyBook, Notes, Protocol):
+class PageBook(Protocol):
+    """What the approval pages keep between two requests of a browser."""
+
+    async def keep_page(self, state: PageState, most: int) -> None:
+        """Keep a state; of its kind the ``most`` lately used ones stay."""
+        ...
+
+    async def find_page(self, kind: PageKind, digest: str, now_ns: int) -> PageState | None:
+        """A state that has not run out, opened. Raises SealBroken."""
+        ...
+
+    async def use_page(self, digest: str, now_ns: int, expires_at_ns: int) -> None:
+        """Note that a state is used, so that it runs out then."""
+        ...
+
+    async def take_page(self, kind: PageKind, digest: str, now_ns: int) -> PageState | None:
+        """The same as ``find_page``, once. Raises SealBroken."""
+        ...
+
+    async def drop_page(self, digest: str, owner: str = "") -> None:
+        """Drop a state, and all of an owner where one is named."""
+        ...
+
+
+class PeoplesBook(ApprovalBook, GlassBook, PageBook, StopBook, PolicyBook, Notes, Protocol):
     """What people decide: approvals, what is stopped, and looser policies."""
 
 
@@ -612,6 +637,7 @@ class GatewayLedger(
     Recovery,
     ApprovalBook,
     GlassBook,
+    PageBook,
     ApprovalEvents,
     StopBook,
     PolicyBook,

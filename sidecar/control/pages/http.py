@@ -22,12 +22,13 @@ from sidecar import clock
 from sidecar.control import requests
 from sidecar.control.operations import BY_NAME
 from sidecar.control.pages import view
-from sidecar.control.pages.session import Session, Sessions
+from sidecar.control.pages.driver import Sessions, UnderWay
+from sidecar.control.pages.session import Session
 from sidecar.control.worker import Desk
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway.problem import Refused
 from sidecar.identity.login.http import CodeLogin
-from sidecar.identity.login.rules import BEGUN_NS, LoginFailed, UnderWay
+from sidecar.identity.login.rules import BEGUN_NS, LoginFailed
 from sidecar.store.envelope import SealBroken
 from sidecar.telemetry import log
 
@@ -65,8 +66,8 @@ class Pages:
         self._desk = desk
         self._tls = tls
         self._now_ns = now_ns
-        self._sessions = Sessions(random)
-        self._under_way = UnderWay(random)
+        self._sessions = Sessions(desk.pages, random)
+        self._under_way = UnderWay(desk.pages, random)
         self._logins = {each.name: each for each in logins} if pages else {}
         self._back = f"{pages.rstrip('/')}{view.ROOT}/signed-in"
 
@@ -107,7 +108,7 @@ class Pages:
         return page
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        session, who = self._signed(request, request.query.get("project"))
+        session, who = await self._signed(request, request.query.get("project"))
         principal = await who()
         asked = requests.ListApprovalsRequest(status="pending")
         found = await self._desk.answer(BY_NAME["list_approvals"], who, asked, _same)
@@ -121,7 +122,7 @@ class Pages:
     async def _shown(
         self, request: web.Request, project: str | None, told: str = "", status: int = 200
     ) -> web.StreamResponse:
-        session, who = self._signed(request, project)
+        session, who = await self._signed(request, project)
         principal = await who()
         asked = requests.GetApprovalRequest(approval_id=_approval_id(request))
         found = await self._desk.answer(BY_NAME["get_approval"], who, asked, _same)
@@ -143,7 +144,7 @@ class Pages:
         self, request: web.Request, project: str | None, told: str = "", status: int = 200
     ) -> web.StreamResponse:
         """What this person could approve now, up to as many as a page has."""
-        session, who = self._signed(request, project)
+        session, who = await self._signed(request, project)
         principal = await who()
         asked = requests.ListApprovalsRequest(status="pending")
         found = await self._desk.answer(BY_NAME["list_approvals"], who, asked, _same)
@@ -162,7 +163,7 @@ class Pages:
         form = _once(
             [pair for pair in pairs if pair[0] != "pick"], {"form_token", "project", "reason"}
         )
-        session, who = self._signed(request, form["project"])
+        session, who = await self._signed(request, form["project"])
         if not session.fits(form["form_token"]):
             raise Refused(403, "form_foreign", "the form is not from your session; open it anew")
         reason = _reason(form["reason"])
@@ -186,7 +187,7 @@ class Pages:
 
     async def _vote(self, request: web.Request) -> web.StreamResponse:
         form = await _form(request, {"form_token", "project", "shown_digest", "reason", "decision"})
-        session, who = self._signed(request, form["project"])
+        session, who = await self._signed(request, form["project"])
         if not session.fits(form["form_token"]):
             raise Refused(403, "form_foreign", "the form is not from your session; open it anew")
         if form["decision"] not in ("approve", "deny"):
@@ -217,15 +218,16 @@ class Pages:
                 raise
             text = view.sign_in(to, _OPENS_NOTHING, tuple(self._logins))
             return _html(text, refused.status)
-        return self._opened(request, presented, principal, to)
+        return await self._opened(request, presented, principal, to)
 
-    def _opened(
+    async def _opened(
         self, request: web.Request, presented: Presented, principal: Principal, to: str
     ) -> web.Response:
         """A session, and the way to the page that was asked for."""
-        self._sessions.close(self._cookie(request))
+        await self._sessions.close(self._cookie(request))
         answer = _see_other(to)
-        self._keep(answer, self._cookie_name, self._sessions.open(presented, self._now_ns()))
+        opened = await self._sessions.open(presented, principal.id, self._now_ns())
+        self._keep(answer, self._cookie_name, opened)
         _LOG.info("signed_in", by=principal.id)
         return answer
 
@@ -240,7 +242,7 @@ class Pages:
             acr=tuple(acr.split()) if _CLASSES.match(acr) else (),
             max_age_s=int(age) if _AGE.match(age) else None,
         )
-        state, browser, begun = self._under_way.begin(
+        state, browser, begun = await self._under_way.begin(
             login.name, to if _TO.match(to) else view.ROOT, self._now_ns()
         )
         answer = _see_other(await login.url(begun, state, self._back, demand))
@@ -253,7 +255,7 @@ class Pages:
         browser = request.cookies.get(self._browser_name, "")
         if len(given["state"]) != 1 or not browser:
             raise LoginFailed("this sign-in is not under way any more; begin anew")
-        begun = self._under_way.take(given["state"][0], browser, self._now_ns())
+        begun = await self._under_way.take(given["state"][0], browser, self._now_ns())
         login = self._logins[begun.provider]
         if len(given["code"]) != 1 or given["iss"] not in ([], [login.issuer]):
             raise LoginFailed("the provider signed nobody in")
@@ -265,7 +267,7 @@ class Pages:
             if refused.status not in (401, 403):
                 raise
             raise LoginFailed(_OPENS_NOTHING) from None
-        answer = self._opened(request, presented, principal, begun.to)
+        answer = await self._opened(request, presented, principal, begun.to)
         answer.del_cookie(self._browser_name, path="/", secure=self._tls, httponly=True)
         return answer
 
@@ -283,19 +285,22 @@ class Pages:
         )
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        form = await _form(request, {"form_token"})
-        session = self._session(request)
+        pairs = await _pairs(request, _FIELDS_MAX)
+        everywhere = ("everywhere", "yes") in pairs
+        form = _once([pair for pair in pairs if pair[0] != "everywhere"], {"form_token"})
+        session, who = await self._signed(request, None)
         if session.fits(form["form_token"]):
-            self._sessions.close(self._cookie(request))
+            owner = (await who()).id if everywhere else ""
+            await self._sessions.close(self._cookie(request), owner)
         answer = _see_other(view.ROOT)
         answer.del_cookie(self._cookie_name, path="/", secure=self._tls, httponly=True)
         return answer
 
-    def _signed(
+    async def _signed(
         self, request: web.Request, project: str | None
     ) -> tuple[Session, Callable[[], Awaitable[Principal]]]:
         """The session, and its person as they are now. Raises _NotSignedIn."""
-        session = self._session(request)
+        session = await self._session(request)
 
         async def who() -> Principal:
             try:
@@ -303,13 +308,13 @@ class Pages:
             except Refused as refused:
                 if refused.status != 401:
                     raise
-                self._sessions.close(self._cookie(request))
+                await self._sessions.close(self._cookie(request))
                 raise _NotSignedIn from None
 
         return session, who
 
-    def _session(self, request: web.Request) -> Session:
-        found = self._sessions.find(self._cookie(request), self._now_ns())
+    async def _session(self, request: web.Request) -> Session:
+        found = await self._sessions.find(self._cookie(request), self._now_ns())
         if found is None:
             raise _NotSignedIn
         return found

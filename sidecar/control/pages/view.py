@@ -233,7 +233,8 @@ def _sign_out(signed: Signed) -> str:
     return (
         f'<form method="post" action="{ROOT}/sign-out"><p>Signed in as {_shown(signed.name)}.'
         f' <input type="hidden" name="form_token" value="{escape(signed.form_token)}">'
-        "<button>Sign out</button></p></form>"
+        "<button>Sign out</button>"
+        '<button name="everywhere" value="yes">Sign out everywhere</button></p></form>'
     )
 
 

@@ -49,37 +49,29 @@ class Begun(Struct, frozen=True, kw_only=True):
     at_ns: int
 
 
-class UnderWay:
-    """All sign-ins that are under way, in memory; the oldest gives way where there are too many."""
+def begin(
+    provider: str, to: str, now_ns: int, random: Callable[[int], bytes]
+) -> tuple[str, str, Begun]:
+    """State, the browser's cookie, and the sign-in; ``random`` gives so many bytes."""
+    state, browser, nonce, verifier = (_text(random(32)) for _ in range(4))
+    made = Begun(
+        provider=provider,
+        to=to,
+        nonce=nonce,
+        verifier=verifier,
+        browser=_digest(browser),
+        at_ns=now_ns,
+    )
+    return state, browser, made
 
-    def __init__(self, random: Callable[[int], bytes]) -> None:
-        self._random = random
-        self._begun: dict[str, Begun] = {}
 
-    def begin(self, provider: str, to: str, now_ns: int) -> tuple[str, str, Begun]:
-        """State, the browser's cookie, and the sign-in."""
-        state, browser, nonce, verifier = (_text(self._random(32)) for _ in range(4))
-        while len(self._begun) >= BEGUN_MAX:
-            del self._begun[next(iter(self._begun))]
-        made = Begun(
-            provider=provider,
-            to=to,
-            nonce=nonce,
-            verifier=verifier,
-            browser=_digest(browser),
-            at_ns=now_ns,
-        )
-        self._begun[_digest(state)] = made
-        return state, browser, made
-
-    def take(self, state: str, browser: str, now_ns: int) -> Begun:
-        """The sign-in that comes back, once. Raises LoginFailed."""
-        found = self._begun.pop(_digest(state), None)
-        if found is None or now_ns - found.at_ns >= BEGUN_NS:
-            raise LoginFailed("this sign-in is not under way any more; begin anew")
-        if not hmac.compare_digest(found.browser, _digest(browser)):
-            raise LoginFailed("this sign-in was begun in another browser; begin anew")
-        return found
+def checked(found: Begun | None, browser: str) -> Begun:
+    """The sign-in that comes back in its browser. Raises LoginFailed."""
+    if found is None:
+        raise LoginFailed("this sign-in is not under way any more; begin anew")
+    if not hmac.compare_digest(found.browser, _digest(browser)):
+        raise LoginFailed("this sign-in was begun in another browser; begin anew")
+    return found
 
 
 def endpoints(document: Any, issuer: str) -> Endpoints:

@@ -8,10 +8,8 @@ from urllib.parse import urlencode
 import pytest
 from control_rig import control, pending
 
-from processors.model.principal import Presented
 from sidecar import clock
 from sidecar.control.pages import view
-from sidecar.control.pages.session import IDLE_NS, LIFETIME_NS, SESSIONS_MAX, Sessions
 from sidecar.gateway.config import Approvals, Fatigue
 
 
@@ -312,26 +310,6 @@ def test_what_an_agent_wrote_is_text(tmp_path):
         assert "\u202e" not in text(shown) and "<script>alert(1)</script>" in text(shown)
 
     run(tmp_path, scenario)
-
-
-def test_sessions_end_by_disuse_by_age_and_where_there_are_too_many():
-    numbers = iter(range(10**6))
-    sessions = Sessions(lambda size: next(numbers).to_bytes(size, "big"))
-    shown = Presented(authorization="Bearer x")
-    first = sessions.open(shown, 0)
-    assert sessions.find(first, IDLE_NS - 1).presented == shown
-    assert sessions.find(first, 2 * IDLE_NS - 2) is not None, "it was used"
-    assert sessions.find(first, 4 * IDLE_NS) is None
-    second, now = sessions.open(shown, 0), 0
-    while now + IDLE_NS - 1 < LIFETIME_NS:
-        now += IDLE_NS - 1
-        assert sessions.find(second, now) is not None
-    assert sessions.find(second, LIFETIME_NS) is None
-    oldest = sessions.open(shown, 0)
-    names = [sessions.open(shown, 1) for _ in range(SESSIONS_MAX)]
-    assert sessions.find(oldest, 2) is None and sessions.find(names[0], 2) is not None
-    sessions.close(names[0])
-    assert sessions.find(names[0], 2) is None and sessions.find(None, 2) is None
 
 
 def test_the_style_is_the_one_its_policy_names():

@@ -20,7 +20,7 @@ from sidecar.egress.client import Egress
 from sidecar.identity.config import ClaimGrant, Login, Provider
 from sidecar.identity.http import KeySource, OidcTokens
 from sidecar.identity.login.http import CodeLogin
-from sidecar.identity.login.rules import BEGUN_NS, LoginFailed, UnderWay, endpoints
+from sidecar.identity.login.rules import endpoints
 from sidecar.identity.oidc import is_token
 
 PAGES = "http://people.example"
@@ -225,23 +225,6 @@ def test_a_code_without_its_verifier_and_a_provider_that_is_away_sign_nobody_in(
         assert (await visitor.get("/approvals/oidc/none")).status == 404
 
     run(tmp_path, scenario)
-
-
-def test_sign_ins_under_way_end():
-    numbers = iter(range(10**6))
-    under_way = UnderWay(lambda size: next(numbers).to_bytes(size, "big"))
-    state, browser, begun = under_way.begin("p", "/approvals", 0)
-    assert under_way.take(state, browser, BEGUN_NS - 1) == begun
-    with pytest.raises(LoginFailed):
-        under_way.take(state, browser, 0)
-    state, browser, _ = under_way.begin("p", "/approvals", 0)
-    with pytest.raises(LoginFailed):
-        under_way.take(state, browser, BEGUN_NS)
-    oldest, browser, _ = under_way.begin("p", "/approvals", 0)
-    for _ in range(256):
-        under_way.begin("p", "/approvals", 0)
-    with pytest.raises(LoginFailed):
-        under_way.take(oldest, browser, 0)
 
 
 GOOD = {
