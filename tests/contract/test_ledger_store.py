@@ -594,6 +594,7 @@ def test_private_keys_and_secrets_lie_sealed(store):
     assert b"one-two-three" not in store.at_rest()
 
 
+@pytest.mark.row("J")
 def test_a_release_of_the_policy_is_never_older_than_one_that_was_active(store):
     async def scenario(opened):
         done = [

@@ -180,6 +180,7 @@ def test_every_decision_of_the_gateway_is_a_line_of_the_file(tmp_path):
     assert (tmp_path / "decisions.jsonl").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.row("T63")
 def test_what_finds_no_room_or_no_file_is_counted(tmp_path):
     hiding = Hiding(rules=(), captures=lambda _: "off", secret=b"s")
     before = count("dropped"), count("failed")

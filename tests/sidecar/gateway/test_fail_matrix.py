@@ -72,6 +72,7 @@ class BadPolicy(AllowAll):
         "an unknown obligation",
     ],
 )
+@pytest.mark.row("G", "T11", "T17")
 def test_a_policy_without_a_usable_answer_refuses_everything(tmp_path, way):
     async def scenario(each):
         assert await one_of_each(each) == [(503, "policy_error")] * 3
@@ -83,6 +84,7 @@ def test_a_policy_without_a_usable_answer_refuses_everything(tmp_path, way):
 
 @pytest.mark.requirement("GW-04")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.row("G")
 def test_a_policy_engine_that_dies_or_hangs_refuses_and_comes_back(tmp_path, number):
     async def scenario(each):
         for pid in each.policy.pids:
@@ -111,6 +113,7 @@ def locked(folder):
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_locked_ledger_refuses_everything_with_effects_and_nothing_is_sent(tmp_path):
     async def scenario(each):
         await each.ask("GET", "/payments/orders/17")
@@ -129,6 +132,7 @@ def fill_up(ledger):
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_full_disk_refuses_everything_with_effects_and_nothing_is_sent(tmp_path):
     async def scenario(each):
         fill_up(each.ledger)
@@ -171,6 +175,7 @@ class FailingLedger:
         ("record", (409, "outcome_unknown"), 1),
     ],
 )
+@pytest.mark.row("T15", "G")
 def test_a_write_that_fails_is_503_before_and_409_after_sending(
     tmp_path, name, irreversible, effects
 ):

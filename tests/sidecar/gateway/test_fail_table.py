@@ -128,6 +128,7 @@ TABLE = {
 
 @pytest.mark.requirement("GW-04")
 @pytest.mark.parametrize("failure", TABLE)
+@pytest.mark.row("G")
 def test_whatever_fails_each_class_gets_what_the_table_says(tmp_path, failure):
     options, expected = TABLE[failure]
 
@@ -183,6 +184,7 @@ def test_nothing_with_effects_can_be_configured_to_be_let_through(class_):
     ],
     ids=["too large", "ambiguous", "unparsable", "encoded", "unreadable"],
 )
+@pytest.mark.row("G")
 def test_a_body_nobody_can_judge_is_not_sent_whatever_the_class(tmp_path, sent, status):
     async def main():
         async with rig(tmp_path, policy=AllowAll(), body_bytes_max=1_000) as each:
@@ -200,6 +202,7 @@ def test_a_body_nobody_can_judge_is_not_sent_whatever_the_class(tmp_path, sent, 
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_clock_that_was_set_makes_no_token_fresh(tmp_path):
     async def main():
         async with rig(tmp_path, gateways=1) as each:
@@ -224,6 +227,7 @@ def test_a_clock_that_was_set_makes_no_token_fresh(tmp_path):
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_signing_key_that_fails_sends_nothing(tmp_path):
     async def main():
         async with rig(tmp_path, policy=AllowAll(), gateways=1) as each:
@@ -242,6 +246,7 @@ def test_a_signing_key_that_fails_sends_nothing(tmp_path):
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_chain_that_is_not_as_signed_stops_the_start_before_anything_is_added(tmp_path):
     path = tmp_path / "ledger.db"
 

@@ -77,6 +77,7 @@ def test_it_gives_the_golden_decisions_under_the_revision_of_the_same_bundle(rea
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("T18")
 def test_undefined_and_an_error_of_a_built_in_deny(tmp_path):
     with opa_server(archive_of({"a.rego": RULES}), tmp_path) as (port, _):
 
@@ -144,6 +145,7 @@ FAULTS = {
 
 @pytest.mark.requirement("GW-04")
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.row("T11", "T16", "T17", "T19", "G")
 def test_whatever_it_does_denies_in_time_is_asked_once_and_the_next_is_good(fault):
     step, why = FAULTS[fault]
 
@@ -168,6 +170,7 @@ def test_whatever_it_does_denies_in_time_is_asked_once_and_the_next_is_good(faul
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("T16", "T17", "G")
 def test_a_gateway_denies_while_the_real_server_hangs_or_is_gone_and_lives(tmp_path):
     folder, port = tmp_path / "opa", free_port()
     folder.mkdir()

@@ -11,6 +11,8 @@ import warnings
 
 import pytest
 from built_tools import program
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from sidecar.errors import SidecarError
@@ -139,6 +141,7 @@ TAMPERED = {
 
 @pytest.mark.row("GHSA-g2pf-6v5v-qcc8")
 @pytest.mark.parametrize("case", TAMPERED)
+@pytest.mark.row("J")
 def test_what_is_not_what_was_signed_is_refused(case):
     change, why = TAMPERED[case]
     content = changed(signed(), change)
@@ -150,12 +153,14 @@ def test_what_is_not_what_was_signed_is_refused(case):
 
 
 @pytest.mark.row("GHSA-g2pf-6v5v-qcc8")
+@pytest.mark.row("J")
 def test_an_empty_key_id_of_a_stranger_is_refused_too():
     stranger = release.SigningKey("", OKPKey.generate_key("Ed25519"))
     with pytest.raises(ReleaseInvalid, match="none of the configured"):
         read(signed(signer=stranger), terms(), NOW)
 
 
+@pytest.mark.row("J")
 def test_a_key_of_another_kind_or_too_weak_is_refused():
     for pem in (
         ECKey.generate_key("P-384").as_pem(private=False),
@@ -169,6 +174,7 @@ def test_a_key_of_another_kind_or_too_weak_is_refused():
         read(signed("ES256"), terms("RS256"), NOW)
 
 
+@pytest.mark.row("J")
 def test_a_bundle_without_a_number_or_with_another_revision_is_refused_where_signing_is_wanted():
     with pytest.raises(ReleaseInvalid, match="no number"):
         read(make(FILES, signer=signing()), terms(), NOW)
@@ -236,11 +242,13 @@ def member(name, **fields):
     ],
     ids=itertools.count(),
 )
+@pytest.mark.row("J")
 def test_an_archive_that_is_odd_is_refused_before_it_is_read(content, why):
     with pytest.raises(ArchiveInvalid, match=why):
         unpack(content)
 
 
+@pytest.mark.row("J")
 def test_a_folder_does_not_pass_where_a_signature_is_wanted(tmp_path):
     for path in ("", tmp_path, tmp_path / "missing.tar.gz"):
         with pytest.raises(SidecarError, match="signed"):
@@ -288,3 +296,54 @@ def test_a_real_opa_serves_the_shipped_bundle_as_it_is_released_and_signed(tmp_p
         [*command, "-o", str(tmp_path / "out")], capture_output=True, text=True
     )
     assert refused.returncode != 0 and "data.yaml" in refused.stdout + refused.stderr
+
+
+SIGNED = gzip.decompress(signed(expires_s=NOW + 60))
+
+
+@pytest.mark.row("J")
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_changed_byte_of_a_release_is_taken_for_what_was_signed(data):
+    """The tar is changed and packed again, so that gzip's own checksum does not find it."""
+    place = data.draw(st.integers(0, len(SIGNED) - 1))
+    changed_ = bytearray(SIGNED)
+    changed_[place] ^= data.draw(st.integers(1, 255))
+    end = data.draw(st.sampled_from([len(SIGNED), place]))
+    content = gzip.compress(bytes(changed_[:end]), 1)
+    try:
+        found = read(content, terms(), NOW)
+    except ReleaseInvalid:
+        return
+    same = read(gzip.compress(SIGNED), terms(), NOW)  # a byte that says nothing, such as padding
+    assert (found.bundle, found.sequence, found.key_id) == (
+        *(same.bundle, same.sequence, same.key_id),
+    )
+
+
+@pytest.mark.row("J")
+@settings(max_examples=100, deadline=None)
+@given(content=st.binary(max_size=600), packed=st.booleans())
+def test_noise_is_no_release_and_breaks_nothing(content, packed):
+    with pytest.raises(ReleaseInvalid):
+        read(gzip.compress(content) if packed else content, Terms(), NOW)
+
+
+@pytest.mark.row("J")
+def test_a_bomb_is_given_up_before_it_is_whole():
+    inner = gzip.compress(bytes(archives.PLAIN_BYTES_MAX * 4), 9)
+    for bomb in (inner, gzip.compress(inner, 9), tar((member("a.rego"), inner))):
+        with pytest.raises(ReleaseInvalid):
+            read(bomb, Terms(), NOW)
+
+
+@pytest.mark.row("J")
+def test_data_however_deep_is_refused_and_breaks_nothing():
+    for name, deep in (
+        ("data.json", b'{"a":' * 20_000 + b"1" + b"}" * 20_000),
+        ("data.yaml", b"[" * 20_000 + b"]" * 20_000),
+        (MANIFEST, b'{"a":' * 20_000 + b"1" + b"}" * 20_000),
+    ):
+        files = {"a.rego": FILES["a.rego"], name: deep}
+        with pytest.raises(ReleaseInvalid):
+            read(pack(files), Terms(), NOW)

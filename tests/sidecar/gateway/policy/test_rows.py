@@ -42,6 +42,7 @@ ALLOW = '{"effect": "allow", "reasons": [{"code": "ok"}]}'
 
 
 @pytest.mark.requirement("GW-03")
+@pytest.mark.row("T1", "T2", "T4")
 def test_t1_t2_t4_listing_is_asked_apart_from_calling_and_says_so_without_arguments():
     facts = ToolFacts(name="pay", upstream="u", class_="irreversible", tool_digest="sha256:0")
     made = list_document(facts, AGENT, Situation(time_ns=1, request_id="r"))
@@ -73,11 +74,13 @@ def test_t1_t2_t4_listing_is_asked_apart_from_calling_and_says_so_without_argume
         (f"decide := {ALLOW} if input.a > 1", {}),  # T18: undefined is no permission
     ],
 )
+@pytest.mark.row("T11", "T18", "T20")
 def test_t11_t18_t20_what_has_no_meaning_is_no_permission(rules, document):
     (answer,) = decided(rules, document)
     assert (answer.effect, answer.reasons[0].code) == ("deny", "policy_error")
 
 
+@pytest.mark.row("T13")
 def test_t13_an_absent_field_is_not_null_and_the_shipped_bundle_takes_neither_for_small():
     rules = f"decide := {ALLOW} if input.action.amount == null"
     absent, null = decided(rules, {"action": {}}, {"action": {"amount": None}})
@@ -85,12 +88,14 @@ def test_t13_an_absent_field_is_not_null_and_the_shipped_bundle_takes_neither_fo
 
 
 @pytest.mark.parametrize("pattern", ["[", "(?=a)", "(a", "\\\\1"])
+@pytest.mark.row("T11")
 def test_t11_a_pattern_that_no_engine_can_run_is_refused_before_it_decides(pattern):
     with pytest.raises(SidecarError, match="pattern"):
         decided(f'decide := {ALLOW} if regex.match("{pattern}", input.a)', {"a": "a"})
 
 
 @pytest.mark.parametrize("content", [None, b"", b"package agenttwin.v1\n\ndecide := ", b"\xff\xfe"])
+@pytest.mark.row("T14", "T15")
 def test_t14_t15_a_missing_or_malformed_policy_is_not_an_empty_one(tmp_path, content):
     folder = tmp_path / "policies"
     if content is not None:
@@ -104,6 +109,7 @@ def test_t14_t15_a_missing_or_malformed_policy_is_not_an_empty_one(tmp_path, con
         asyncio.run(main())
 
 
+@pytest.mark.row("T12")
 def test_t12_without_the_client_of_opa_it_does_not_start_and_nothing_takes_its_place(
     tmp_path, monkeypatch
 ):
@@ -118,6 +124,7 @@ def test_t12_without_the_client_of_opa_it_does_not_start_and_nothing_takes_its_p
         asyncio.run(port.start())
 
 
+@pytest.mark.row("T56")
 def test_t56_a_large_document_is_judged_whole():
     text = "x" * 1_000_000
     rules = f'decide := {ALLOW} if {{ endswith(input.a, "y"); count(input.a) == 1000001 }}'

@@ -105,6 +105,7 @@ def test_a_decision_names_its_reason_revision_engine_and_input():
         ({"slow": 100_000}, "within 300 ms"),
     ],
 )
+@pytest.mark.row("T18", "G")
 def test_no_usable_answer_denies_with_policy_error_and_the_next_decision_is_good(document, why):
     async def scenario(worker):
         return await worker.decide(document), await allowed(worker)
@@ -117,6 +118,7 @@ def test_no_usable_answer_denies_with_policy_error_and_the_next_decision_is_good
 
 @pytest.mark.requirement("GW-04")
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.row("G")
 def test_a_death_denies_the_head_at_once_and_the_innocent_are_answered_by_the_spare(kill):
     async def scenario(worker):
         first, spare = worker.pids
@@ -139,6 +141,7 @@ def test_a_death_denies_the_head_at_once_and_the_innocent_are_answered_by_the_sp
 
 
 @pytest.mark.requirement("GW-04")
+@pytest.mark.row("G")
 def test_a_hang_denies_at_the_deadline_and_only_the_head():
     async def scenario(worker):
         first, spare = worker.pids
@@ -328,6 +331,7 @@ def test_a_child_is_confined_and_knows_nothing_of_our_environment(monkeypatch):
         ("package other\n\nx := 1\n", "data.agenttwin.v1.decide is not defined"),
     ],
 )
+@pytest.mark.row("T14", "G")
 def test_a_bundle_that_does_not_parse_or_breaks_a_rule_refuses_to_start(text, why):
     async def nothing(worker):
         raise AssertionError("it started")
