@@ -19,8 +19,8 @@ RESOURCE = "https://gateway.example"
 def run(folder, scenario, *, irreversible=False, on=True, **options):
     async def main():
         async with rig(folder, **{"policy": AllowAll(), **options}) as each:
-            if on:
-                each.server._authzen = Authzen(each.gateway, irreversible=irreversible)
+            for server, gateway in zip(each.servers, each.gateways, strict=True):
+                server._authzen = Authzen(gateway, irreversible=irreversible) if on else None
             (key,) = [k for k in each.keys.list_keys() if k.name == "refund-agent"]
             each.who = {"type": "agent", "id": f"key:{key.key_id}"}
             await scenario(each)
