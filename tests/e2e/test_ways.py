@@ -19,6 +19,9 @@ gateway:
   listen: "127.0.0.1:0"
   accept_ephemeral_ledger: true
   ext_authz: {{on: true}}
+  authzen: {{on: true}}
+  resource: "https://gateway.example"
+  body_bytes_max: 4194304
   upstreams: [{{name: web, url: "http://127.0.0.1:{port}", allow_cidrs: ["127.0.0.0/8"]}}]
   mcp:
     - {{name: crm, url: "http://127.0.0.1:{port}/mcp", allow_cidrs: ["127.0.0.0/8"],
@@ -26,6 +29,8 @@ gateway:
   tools:
     - {{name: find_customer, upstream: crm, match: {{tool: find_customer}}, class: read}}
     - {{name: look, upstream: web, match: {{method: GET, path: "/none/{{what}}"}}, class: read}}
+    - {{name: measure, upstream: web, match: {{method: POST, path: "/none/{{what}}"}}, class: read}}
+    - {{name: customers, upstream: crm, match: {{resource: "crm://customers/*"}}, class: read}}
 """
 
 
@@ -36,7 +41,11 @@ def crm():
 
     def serve():
         async def life():
-            async with served(Crm().server()) as port:
+            made = Crm().server()
+            made.resource("crm://customers/{name}", name="a customer")(
+                lambda name: f"file of {name}"
+            )
+            async with served(made) as port:
                 told.update(port=port, definitions=await definitions_of(port))
                 ready.set()
                 await asyncio.to_thread(stop.wait)
@@ -109,3 +118,38 @@ def test_every_way_in_leads_to_the_same_gateway(sidecar, crm):
         answers = [ask(check(key, crm["port"], path)) for path in ("/none/x", "/admin")]
     codes = [envoy._class("CheckResponse").FromString(each).status.code for each in answers]
     assert codes == [0, 7]
+
+
+@pytest.mark.full
+@pytest.mark.requirement("GW-01")
+def test_what_stands_beside_calls_is_served_too(sidecar, crm):
+    here = f"http://{sidecar.addresses['gateway.listen']}"
+    bearer = {"Authorization": f"Bearer {sidecar.key_text}"}
+    with httpx2.Client(trust_env=False) as plain:
+        refused = plain.post(f"{here}/mcp/crm", json={})
+        where = refused.headers["www-authenticate"].rpartition('resource_metadata="')[2][:-1]
+        assert where.startswith("https://gateway.example/")
+        told = plain.get(here + where.removeprefix("https://gateway.example")).json()
+        assert told["resource"] == "https://gateway.example/mcp/crm"
+        # A body that memory is not asked to hold reaches the tool, which has no such page.
+        large = {**bearer, "Content-Type": "application/octet-stream"}
+        answer = plain.post(f"{here}/web/none/x", headers=large, content=bytes(3 * 1024**2))
+        assert answer.status_code == 404 and answer.headers["gateway-receipt"], answer.text
+        key_id = sidecar.key_text.split("_")[2]
+        question = {
+            "subject": {"type": "agent", "id": f"key:{key_id}"},
+            "resource": {"type": "tool", "id": "look"},
+            "action": {"name": "call", "properties": {"arguments": {"what": "x"}}},
+        }
+        said = plain.post(f"{here}/access/v1/evaluation", headers=bearer, json=question).json()
+        assert said["decision"] is True, said
+
+    async def by_mcp():
+        async with httpx2.AsyncClient(headers=bearer) as http:
+            transport = streamable_http_client(f"{here}/mcp/crm", http_client=http)
+            async with Client(transport, mode="2026-07-28", cache=None) as client:
+                read = await client.read_resource("crm://customers/ada")
+                found = await client.list_resource_templates()
+                return read.contents[0].text, len(found.resource_templates)
+
+    assert asyncio.run(by_mcp()) == ("file of ada", 1)
