@@ -282,7 +282,7 @@ def forget_places():
 async def rig(
     folder, *, tool_changes=None, settings=None, upstream_url=None, policy=None, bundle="",
     wrap=lambda ports: ports, ledger_path=None, busy_timeout_ms=None, body_bytes_max=1024**2,
-    ledgers=None, tools_of=None, gateways=2,
+    ledgers=None, now_ns=clock.now_ns, tools_of=None, gateways=2,
     **served,
 ):  # fmt: skip
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
@@ -328,7 +328,7 @@ async def rig(
                 upstreams=upstreams,
                 addresses=upstreams.addresses,
             )
-            gateway = Gateway(wrap(ports), made.settings)
+            gateway = Gateway(wrap(ports), made.settings, now_ns=now_ns)
             stack.push_async_callback(gateway.stop)
             await gateway.start()
             server = GatewayServer(

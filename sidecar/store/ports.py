@@ -270,6 +270,10 @@ class Recovery(Protocol):
         """Open claims of owners that are dead."""
         ...
 
+    def open_claims(self, owner: str, limit: int = 1000) -> list[Claim]:
+        """Open claims of one owner, oldest first."""
+        ...
+
     def unresolved(self, limit: int = 1000) -> list[Claim]:
         """Claims whose outcome is unknown."""
         ...

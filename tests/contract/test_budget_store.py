@@ -62,6 +62,7 @@ def standing(opened, asked, at_ns=NOW):
     return found.held, found.spent
 
 
+@pytest.mark.row("H", "T45", "T47")
 @pytest.mark.requirement("BUD-01")
 def test_exactly_floor_of_budget_by_cost_calls_are_admitted_however_many_ask_at_once(store):
     async def scenario(opened):
@@ -94,6 +95,7 @@ def _begin(barrier):
     _start = barrier
 
 
+@pytest.mark.row("H", "T45")
 @pytest.mark.full
 @shared
 @pytest.mark.requirement("BUD-01")
@@ -140,6 +142,7 @@ def test_an_amount_over_the_whole_limit_is_told_apart_from_a_full_budget(store):
     run(store, scenario)
 
 
+@pytest.mark.row("T49")
 def test_settling_takes_what_was_spent_and_gives_back_the_rest(store):
     async def scenario(opened):
         first = await take(opened, "a", hold("60"))
@@ -153,6 +156,7 @@ def test_settling_takes_what_was_spent_and_gives_back_the_rest(store):
     run(store, scenario)
 
 
+@pytest.mark.row("T49")
 def test_more_than_was_held_is_spent_too_and_stops_the_next_call(store):
     async def scenario(opened):
         first = await take(opened, "a", hold("60"))
@@ -166,6 +170,7 @@ def test_more_than_was_held_is_spent_too_and_stops_the_next_call(store):
     run(store, scenario)
 
 
+@pytest.mark.row("H")
 def test_an_unknown_outcome_keeps_its_money_and_counts_its_call(store):
     async def scenario(opened):
         calls = hold("1", "5", unit="calls")
@@ -307,6 +312,7 @@ def check_balances(store):
         assert parts["past"] == sum(a for a, past in settled if past)
 
 
+@pytest.mark.row("H")
 @pytest.mark.requirement("BUD-01")
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(STEP, min_size=1, max_size=25))

@@ -109,6 +109,7 @@ def test_of_50_calls_without_a_key_at_once_one_is_made(store):
     run(store, scenario)
 
 
+@pytest.mark.row("T40")
 @pytest.mark.requirement("IDM-01")
 def test_expired_answers_go_and_irreversible_keys_stay_without_them(store):
     async def scenario(opened):

@@ -9,10 +9,13 @@
 3. A resolution is an ``executed`` receipt of the call that made the attempt, code ``reconciled`` or
    ``resolved``, and an entry ``unknown_resolved`` of the chain.
 4. A recipe is asked where the call went: in twin mode, in the call's own episode.
-5. Of many gateways on one ledger one leads; what two of them do at once is still recorded once.
+5. A gateway that lives ends its own claims that none of its calls is at any more, as those of the
+   dead are ended: the ledger was away when their outcome was to be recorded.
+6. Of many gateways on one ledger one leads; what two of them do at once is still recorded once.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import structs
@@ -71,7 +74,17 @@ _EFFECTS: dict[ClaimState, tuple[EffectKnown, HoldState]] = {
 
 async def take_orphans(desk: Desk) -> int:
     """End the open claims of dead owners; how many there were."""
-    found = desk.ports.ledger.orphans()
+    return await _take(desk, desk.ports.ledger.orphans())
+
+
+async def take_abandoned(desk: Desk) -> int:
+    """End this gateway's open claims that no call of it is at; how many there were."""
+    found = desk.ports.ledger.open_claims(desk.owner)
+    # Asked after the claims were read: a call that is over by now has ended its claim, or cannot.
+    return await _take(desk, [claim for claim in found if claim.call_id not in desk.running])
+
+
+async def _take(desk: Desk, found: Sequence[Claim]) -> int:
     for claim in found:
         state = _left(desk, claim)
         await _end(desk, claim, state, code="recovered")
@@ -146,6 +159,8 @@ async def _keep_taking(desk: Desk, unasked: asyncio.Event) -> None:
     led, pause = False, _PAUSE_SECONDS_MIN
     while True:
         try:
+            if await take_abandoned(desk):
+                unasked.set()
             leads = desk.ports.ledger.leads("recovery")
             if leads and (await take_orphans(desk) or not led):
                 unasked.set()

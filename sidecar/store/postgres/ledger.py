@@ -215,6 +215,10 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
             return []
         return self._read(lambda connection: claims.open_of(connection, sorted(dead), limit))
 
+    def open_claims(self, owner: str, limit: int = 1000) -> list[Claim]:
+        """Open claims of one owner, oldest first."""
+        return self._read(lambda connection: claims.open_of(connection, [owner], limit))
+
     def unresolved(self, limit: int = 1000) -> list[Claim]:
         """Claims whose outcome is unknown, oldest first."""
         return self._read(lambda connection: claims.in_state(connection, ("unknown",), limit))

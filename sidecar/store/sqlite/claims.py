@@ -64,6 +64,16 @@ def in_state(
     return [_claim(row) for row in rows]
 
 
+def open_of(connection: sqlite3.Connection, owner: str, limit: int) -> list[Claim]:
+    """Open claims of an owner, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM claim WHERE state IN ('claimed', 'sent') AND owner = ?"  # noqa: S608
+        " ORDER BY claim_id LIMIT ?",
+        (owner, limit),
+    )
+    return [_claim(row)[0] for row in rows]
+
+
 def call_of(connection: sqlite3.Connection, seen: Seen) -> str | None:
     """The call that made a claim's present attempt."""
     row = connection.execute(

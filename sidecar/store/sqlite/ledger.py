@@ -180,6 +180,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         rows = self._read(lambda c: claims.in_state(c, ("claimed", "sent"), limit))
         return [claim for claim, _ in rows if not self._owners.lives(claim.owner)]
 
+    def open_claims(self, owner: str, limit: int = 1000) -> list[Claim]:
+        """Open claims of one owner, oldest first."""
+        return self._read(lambda c: claims.open_of(c, owner, limit))
+
     def unresolved(self, limit: int = 1000) -> list[Claim]:
         """Claims whose outcome is unknown, oldest first."""
         rows = self._read(lambda c: claims.in_state(c, ("unknown",), limit))

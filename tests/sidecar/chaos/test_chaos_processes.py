@@ -92,6 +92,7 @@ def whole(ledger):
     return verify(entries, ledger.audit_head(), ledger.public_keys()).fault is None
 
 
+@pytest.mark.row("B", "T35", "T38", "T43")
 @pytest.mark.requirement("IDM-01")
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 def test_200_calls_with_one_key_over_two_processes_make_one_effect(tmp_path, backend):
@@ -122,6 +123,7 @@ def test_200_calls_with_one_key_over_two_processes_make_one_effect(tmp_path, bac
         asyncio.run(scenario(store))
 
 
+@pytest.mark.row("T34")
 @pytest.mark.requirement("DUR-01")
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
 def test_durable_calls_are_made_once_each_through_kill_9(tmp_path, backend):

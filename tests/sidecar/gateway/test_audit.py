@@ -48,6 +48,7 @@ def test_a_chain_as_written_is_good(count):
     assert (found.fault, found.entries) == (None, count)
 
 
+@pytest.mark.row("I")
 @given(st.integers(1, 8), st.data())
 def test_any_change_of_any_field_is_found_at_its_entry(count, data):
     chain = entries(count)
@@ -63,6 +64,7 @@ def test_any_change_of_any_field_is_found_at_its_entry(count, data):
     assert first_bad(tampered, head(chain)) == index + 1
 
 
+@pytest.mark.row("I")
 @given(st.integers(2, 8), st.data())
 def test_a_missing_or_moved_entry_is_found(count, data):
     chain = entries(count)
@@ -77,6 +79,7 @@ def test_a_missing_or_moved_entry_is_found(count, data):
     assert first_bad(swapped, head(chain)) == min(index, other) + 1
 
 
+@pytest.mark.row("I")
 def test_a_cut_off_end_and_an_entry_beyond_the_head_are_found():
     chain = entries(5)
     assert first_bad(chain[:4], head(chain)) == 5
@@ -92,6 +95,7 @@ def test_a_chain_taken_away_whole_is_found_where_calls_are_recorded():
     assert missing(empty, None, calls=True).fault.index == 1
 
 
+@pytest.mark.row("I")
 def test_a_chain_rewritten_with_right_hashes_needs_the_key():
     chain = entries(3)
     stranger = signing.SigningKey(signing.make(b"\x01" * 32, 1))

@@ -38,16 +38,17 @@ def credential(each, project="default", owner=""):
     return text
 
 
-def served(folder, scenario, *budgets):
+def served(folder, scenario, *budgets, **options):
     settings = Settings(accept_ephemeral_ledger=True, budgets=budgets, organisations=BELONG)
 
     async def main():
-        async with rig(folder, policy=AllowAll(), settings=settings) as each:
+        async with rig(folder, policy=AllowAll(), settings=settings, **options) as each:
             return await scenario(each)
 
     return asyncio.run(main())
 
 
+@pytest.mark.row("T50")
 @pytest.mark.requirement("BUD-01")
 def test_agents_of_one_owner_share_a_budget_and_those_of_another_have_their_own(tmp_path):
     async def scenario(each):
@@ -61,6 +62,7 @@ def test_agents_of_one_owner_share_a_budget_and_those_of_another_have_their_own(
     served(tmp_path, scenario, TEAM)
 
 
+@pytest.mark.row("T50")
 @pytest.mark.requirement("BUD-01")
 def test_projects_of_one_organisation_share_a_budget_and_one_of_none_has_none(tmp_path):
     async def scenario(each):
@@ -141,7 +143,7 @@ def test_the_command_lists_what_is_used_held_and_left_and_until_when(tmp_path, m
         assert lost.json["code"] == "outcome_unknown"
         return f"key:{who.split('_')[2]}"
 
-    agent = served(folder, scenario, TEAM, CALLS)
+    agent = served(folder, scenario, TEAM, CALLS, ledger_path=folder / "ledger.db")
 
     def told(*arguments):
         ran = CliRunner().invoke(root, ["budgets", *arguments, "--store", f"sqlite:///{folder}"])

@@ -64,6 +64,7 @@ def test_money_is_held_before_a_call_and_settled_or_given_back_after(tmp_path):
     run(tmp_path, scenario, EUR)
 
 
+@pytest.mark.row("H", "T45")
 @pytest.mark.requirement("BUD-01")
 def test_concurrent_calls_never_pass_a_budget_before_what_they_take_is_seen(tmp_path):
     async def scenario(each):
@@ -80,6 +81,7 @@ def test_concurrent_calls_never_pass_a_budget_before_what_they_take_is_seen(tmp_
     run(tmp_path, scenario, EUR)
 
 
+@pytest.mark.row("H", "T45")
 @pytest.mark.full
 @pytest.mark.requirement("BUD-01")
 def test_two_gateways_on_one_postgres_admit_exactly_floor_of_budget_by_cost(tmp_path):
@@ -138,6 +140,7 @@ def test_a_replay_takes_nothing(tmp_path):
     run(tmp_path, scenario, EUR)
 
 
+@pytest.mark.row("T49")
 def test_a_call_that_was_not_sent_gives_everything_back(tmp_path):
     async def scenario(each):
         assert (await each.refund("17", key="a")).status == 502
@@ -197,6 +200,7 @@ def test_time_is_held_for_as_long_as_a_call_may_take_and_settled_for_what_it_too
     run(tmp_path, scenario, SECONDS, structs.replace(SECONDS, limit="1.5", name="narrow"))
 
 
+@pytest.mark.row("T49")
 def test_what_the_tools_answer_says_was_spent_is_what_is_settled(tmp_path):
     cost = Cost(amount="arguments.missing", currency="'EUR'", max="60", settle="/refunded")
     tokens = Budget(scope="project", limit="1000", unit="tokens")
@@ -214,6 +218,7 @@ def test_what_the_tools_answer_says_was_spent_is_what_is_settled(tmp_path):
     run(tmp_path, scenario, EUR, tokens, tool_changes={**changes, "cost": cost})
 
 
+@pytest.mark.row("H", "T46")
 @pytest.mark.requirement("BUD-01")
 def test_an_unknown_cost_is_never_let_through_for_nothing(tmp_path):
     cost = Cost(amount="arguments.missing", currency="'EUR'")
@@ -226,6 +231,7 @@ def test_an_unknown_cost_is_never_let_through_for_nothing(tmp_path):
     run(tmp_path, scenario, EUR, tool_changes={"cost": cost})
 
 
+@pytest.mark.row("T46")
 @pytest.mark.parametrize(
     ("changes", "status", "spent"),
     [({"unpriced": "deny"}, 403, "0"), ({"unpriced": "flat", "flat": "1.50"}, 200, "1.5")],
@@ -327,6 +333,7 @@ def test_a_limit_that_cannot_be_read_denies(limits):
     assert isinstance(answer, PolicyAnswer) and isinstance(answer.reasons[0], Reason)
 
 
+@pytest.mark.row("H", "T51")
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "-1", "1e400", "0x10", "１", "1,000"])
 def test_no_spelling_of_a_cost_gets_past_a_budget(tmp_path, amount):
     async def scenario(each):
@@ -380,6 +387,7 @@ def test_a_calendar_budget_says_when_to_come_back(tmp_path):
     run(tmp_path, scenario, structs.replace(EUR, window="day"))
 
 
+@pytest.mark.row("T51")
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
@@ -411,6 +419,7 @@ def test_two_budgets_of_one_name_and_tools_that_could_never_be_called_are_told_a
     assert problems((structs.replace(EUR, tools=("pay",)),), free) == []
 
 
+@pytest.mark.row("H")
 @pytest.mark.parametrize(
     ("sent", "held", "state"), [(False, ("0", "0"), "failed_safe"), (True, ("20", "0"), "unknown")]
 )
@@ -446,6 +455,7 @@ def test_a_process_that_died_with_a_hold_leaves_it_only_where_an_effect_is_possi
     run(tmp_path, after, EUR)
 
 
+@pytest.mark.row("T50")
 @pytest.mark.parametrize(
     ("narrowed", "statuses"),
     [

@@ -118,6 +118,7 @@ def test_every_checkpoint_is_anchored_once_and_borne_out_by_the_chain(kept):
     assert sidecar("audit", "verify", *export, "--checkpoints", kept / "anchor.jsonl")[0] == 0
 
 
+@pytest.mark.row("I")
 @pytest.mark.requirement("AUD-01")
 @pytest.mark.parametrize(("keep", "index"), [(4, 5), (6, 7), (8, 9)])
 def test_a_chain_rewritten_with_its_own_key_is_found_by_what_was_kept_elsewhere(kept, keep, index):
@@ -138,6 +139,7 @@ def test_the_stores_own_checkpoints_count_too(kept):
     assert code == 1 and "checkpoint of this place is not signed" in text
 
 
+@pytest.mark.row("I")
 def test_two_checkpoints_of_one_place_tell_a_fork(kept, tmp_path):
     signer = forge(kept, keep=4)
     lines = (kept / "anchor.jsonl").read_text().splitlines()

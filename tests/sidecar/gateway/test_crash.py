@@ -69,6 +69,7 @@ def chain_fault(folder):
         keys.close()
 
 
+@pytest.mark.row("A", "T34")
 @pytest.mark.requirement("IDM-02")
 @pytest.mark.parametrize(
     ("class_", "point"),
@@ -92,6 +93,7 @@ def test_a_call_killed_at_any_point_has_at_most_one_effect(tmp_path, point, clas
     assert chain_fault(tmp_path) is None
 
 
+@pytest.mark.row("A", "T34")
 @pytest.mark.requirement("IDM-01")
 @pytest.mark.parametrize(("point", "answer"), [("after_mark_sent", 201), ("after_send", 200)])
 def test_the_next_life_reconciles_what_the_dead_one_left(tmp_path, point, answer):
@@ -104,6 +106,7 @@ def test_the_next_life_reconciles_what_the_dead_one_left(tmp_path, point, answer
     assert chain_fault(tmp_path) is None
 
 
+@pytest.mark.row("A")
 @pytest.mark.parametrize("point", ["after_response", "before_record", "after_record"])
 def test_a_read_killed_at_any_point_is_simply_asked_again(tmp_path, point):
     async def scenario(shop):

@@ -64,6 +64,7 @@ def test_an_irreversible_call_has_two_receipts_and_its_answer_is_replayed(tmp_pa
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T41")
 def test_the_upstream_gets_a_stable_key_of_its_own_and_never_ours(tmp_path):
     async def scenario(each):
         await each.refund("s400-a", key="agent-key")
@@ -76,6 +77,7 @@ def test_the_upstream_gets_a_stable_key_of_its_own_and_never_ours(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T35", "T38", "T43")
 @pytest.mark.requirement("IDM-01")
 def test_200_concurrent_calls_with_one_key_make_one_effect(tmp_path):
     async def scenario(each):
@@ -93,6 +95,7 @@ def test_200_concurrent_calls_with_one_key_make_one_effect(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("B", "T43")
 @pytest.mark.requirement("IDM-01")
 def test_two_gateways_on_one_ledger_make_one_effect_and_leave_each_others_calls_alone(tmp_path):
     async def main():
@@ -116,6 +119,7 @@ def test_two_gateways_on_one_ledger_make_one_effect_and_leave_each_others_calls_
     asyncio.run(main())
 
 
+@pytest.mark.row("T38")
 def test_a_caller_that_waits_gets_the_answer_of_the_call_in_flight(tmp_path):
     async def scenario(each):
         each.shop.delay = 0.2
@@ -128,6 +132,7 @@ def test_a_caller_that_waits_gets_the_answer_of_the_call_in_flight(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("B")
 def test_a_key_is_its_principals_its_tools_and_its_actions(tmp_path):
     async def scenario(each):
         other = each.credential("agent", name="other")
@@ -143,6 +148,7 @@ def test_a_key_is_its_principals_its_tools_and_its_actions(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T42")
 def test_an_irreversible_call_needs_a_key_and_a_read_or_write_does_not(tmp_path):
     async def scenario(each):
         reply = await each.refund("17", key=None)

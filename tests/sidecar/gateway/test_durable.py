@@ -68,6 +68,7 @@ def answered(status, **headers):
     return ToolReply(status=status, headers=tuple(headers.items()), body=b'{"a": 1}')
 
 
+@pytest.mark.row("T39")
 @pytest.mark.parametrize(
     ("state", "reply", "recoverable", "end"),
     [

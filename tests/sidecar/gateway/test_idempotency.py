@@ -36,6 +36,7 @@ def means(rules=PLAIN, *, runs=False, now_ns=NOW, **changes):
     return meaning(structs.replace(CLAIM, **changes), "f", rules, now_ns, runs=runs)
 
 
+@pytest.mark.row("T40")
 @pytest.mark.requirement("IDM-01")
 def test_a_call_is_sent_again_only_while_the_upstream_remembers_its_key():
     """T40: an expired lease, or an expired key, made a committed write again."""
@@ -88,6 +89,7 @@ def test_an_attempt_that_fails_after_one_that_may_have_happened_leaves_the_outco
     run(tmp_path, scenario, tool_changes=changes)
 
 
+@pytest.mark.row("T35", "T44")
 @pytest.mark.requirement("IDM-01")
 def test_who_meets_a_call_on_its_way_or_unknown_is_told_where_to_ask(tmp_path):
     """T44: a call on its way is a conflict to come back to, never an unavailable service."""
@@ -120,6 +122,7 @@ def test_who_meets_a_call_on_its_way_or_unknown_is_told_where_to_ask(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T36", "T37")
 @pytest.mark.requirement("IDM-01")
 def test_what_changes_with_every_try_makes_no_other_call_of_it(tmp_path):
     """T36, T37: an ephemeral token, or other metadata, made every retry look new."""
@@ -141,6 +144,7 @@ def test_what_changes_with_every_try_makes_no_other_call_of_it(tmp_path):
     run(tmp_path, scenario, tool_changes={"idempotency": volatile})
 
 
+@pytest.mark.row("T33", "T64")
 @pytest.mark.requirement("IDM-01")
 def test_a_call_without_a_key_is_not_made_twice_in_a_row_unless_another_is_meant(tmp_path):
     """T33, T64: the client's stream broke, and it sends the same again under a new id."""
@@ -164,6 +168,7 @@ def test_a_call_without_a_key_is_not_made_twice_in_a_row_unless_another_is_meant
     run(tmp_path, scenario, tool_changes=changes, policy=None)  # the default one asks for a key
 
 
+@pytest.mark.row("T33", "T38")
 @pytest.mark.requirement("IDM-01")
 def test_100_calls_without_a_key_at_once_make_one_effect(tmp_path):
     async def scenario(each):

@@ -441,7 +441,7 @@ def test_a_tools_own_error_may_have_had_an_effect(tmp_path):
     run(tmp_path, scenario)
 
 
-@pytest.mark.row("K", "T64")
+@pytest.mark.row("K", "T42", "T64")
 @pytest.mark.requirement("IDM-01")
 def test_a_client_that_calls_again_without_a_key_makes_no_second_effect_by_mistake(tmp_path):
     async def scenario(each):

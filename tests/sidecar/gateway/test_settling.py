@@ -57,6 +57,7 @@ def live(folder, scenario, **options):
     asyncio.run(main())
 
 
+@pytest.mark.row("T33")
 @pytest.mark.requirement("IDM-01")
 def test_a_call_that_timed_out_and_is_still_on_its_way_is_not_sent_again(tmp_path):
     async def scenario(each, shop):
@@ -93,6 +94,7 @@ def life(folder, port):
     asyncio.run(one_call(folder, port, "irreversible", reconcile=GENEROUS))
 
 
+@pytest.mark.row("T40")
 @pytest.mark.requirement("IDM-02")
 def test_a_call_killed_on_its_way_is_not_made_again_by_the_next_life(tmp_path):
     async def main():
