@@ -288,6 +288,7 @@ async def rig(
     """A started Rig; ``wrap`` may replace ports (to fail or to die) before the gateway starts."""
     async with AsyncExitStack() as stack:
         made = Rig(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         made.shop = Shop(folder / "shop.db")
         await made.shop.start()
         stack.push_async_callback(made.shop.stop)

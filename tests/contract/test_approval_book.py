@@ -30,6 +30,7 @@ ALIASES = ("ann@example.com", "Ann@Example.com ", "ann+second@example.com", "ａ
            "an\u200bn@example.com")  # fmt: skip
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_aliases_of_one_person_are_one_vote(store):
     async def scenario(opened):
@@ -78,6 +79,7 @@ def test_one_denial_ends_a_request_that_needs_two(store):
     run(store, scenario)
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_a_vote_counts_until_the_last_nanosecond_and_none_after(store):
     async def scenario(opened):
@@ -97,6 +99,7 @@ def test_a_vote_counts_until_the_last_nanosecond_and_none_after(store):
     run(store, scenario)
 
 
+@pytest.mark.row("T28")
 @pytest.mark.requirement("APR-02")
 def test_what_runs_out_is_denied_by_time_in_the_chain_and_nothing_else_is(store):
     async def scenario(opened):
@@ -120,6 +123,7 @@ def test_what_runs_out_is_denied_by_time_in_the_chain_and_nothing_else_is(store)
     run(store, scenario)
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_a_request_of_another_policy_is_approved_by_nobody(store):
     async def scenario(opened):

@@ -125,6 +125,7 @@ def test_a_job_that_is_undone_disturbs_none_that_shares_its_commit(store):
     run(store, scenario)
 
 
+@pytest.mark.row("C")
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -161,6 +162,7 @@ def _consume_in_threads(store):
         return [each.result() for each in spent]
 
 
+@pytest.mark.row("C", "T30")
 @shared
 @pytest.mark.requirement("APR-01")
 def test_an_approval_is_consumed_once_by_50_threads_in_2_processes(store, pair):
@@ -249,6 +251,7 @@ def test_the_last_of_votes_cast_at_once_resolves_it(store):
     run(store, scenario)
 
 
+@pytest.mark.row("C")
 @shared
 def test_a_vote_falls_with_its_voters_key(store):
     async def scenario(opened):

@@ -289,11 +289,11 @@ class Pages:
         everywhere = ("everywhere", "yes") in pairs
         form = _once([pair for pair in pairs if pair[0] != "everywhere"], {"form_token"})
         session, who = await self._signed(request, None)
+        answer = _see_other(view.ROOT)
         if session.fits(form["form_token"]):
             owner = (await who()).id if everywhere else ""
             await self._sessions.close(self._cookie(request), owner)
-        answer = _see_other(view.ROOT)
-        answer.del_cookie(self._cookie_name, path="/", secure=self._tls, httponly=True)
+            answer.del_cookie(self._cookie_name, path="/", secure=self._tls, httponly=True)
         return answer
 
     async def _signed(

@@ -67,6 +67,7 @@ def form_of(answer):
     return dict(re.findall(r'name="(\w+)" value="([^"]*)">', form[0].partition("<label>")[0]))
 
 
+@pytest.mark.row("T32")
 @pytest.mark.requirement("APR-01")
 def test_a_person_signs_in_sees_what_is_asked_and_approves_it_once(tmp_path):
     async def scenario(each):

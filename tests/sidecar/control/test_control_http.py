@@ -26,6 +26,7 @@ def run(folder, scenario, **more):
     return asyncio.run(main())
 
 
+@pytest.mark.row("T32")
 @pytest.mark.requirement("APR-01")
 def test_an_approver_sees_decides_and_the_agent_gets_its_token(tmp_path):
     async def scenario(each):
@@ -68,6 +69,7 @@ def test_no_agent_and_no_reader_decides_and_nobody_without_a_key_reads(tmp_path)
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("C", "T31")
 def test_the_same_person_does_not_approve_their_agents_call(tmp_path):
     async def scenario(each):
         same = each.credential("approver", name="Refund-Agent")

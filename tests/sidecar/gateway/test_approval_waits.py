@@ -171,6 +171,7 @@ MUTATIONS = (
 )
 
 
+@pytest.mark.row("C", "T21")
 @pytest.mark.requirement("APR-01")
 def test_an_approved_call_that_is_another_is_refused_and_says_in_what(tmp_path):
     """§7 C: each field of the action, mutated; T21, T22, T23, T25, T26."""
@@ -214,6 +215,7 @@ def test_an_approved_call_that_is_another_is_refused_and_says_in_what(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T27")
 @pytest.mark.requirement("APR-01")
 def test_a_denied_calls_other_arguments_are_another_request(tmp_path):
     """T27: an approval is no standing grant."""
@@ -335,6 +337,7 @@ def test_waiting_is_bounded_and_a_gateway_on_its_way_out_ends_it(tmp_path):
     run(tmp_path, scenario, gateways=1)
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_policy_that_changes_invalidates_what_waits_and_what_was_approved(tmp_path):
     async def scenario(each):
@@ -356,6 +359,7 @@ def test_policy_that_changes_invalidates_what_waits_and_what_was_approved(tmp_pa
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_a_tool_that_changes_invalidates_its_approvals_and_no_others(tmp_path):
     async def scenario(each):

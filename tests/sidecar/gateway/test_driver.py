@@ -287,6 +287,7 @@ def test_only_an_agents_credential_calls_tools(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T21")
 @pytest.mark.requirement("APR-01")
 def test_an_approved_call_is_made_once_with_its_token_and_key(tmp_path):
     async def scenario(each):
@@ -330,6 +331,7 @@ def test_an_approved_call_is_made_once_with_its_token_and_key(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("C", "T30")
 @pytest.mark.requirement("APR-01")
 def test_a_token_presented_100_times_at_once_makes_one_effect(tmp_path):
     async def scenario(each):
@@ -351,6 +353,7 @@ def test_a_token_presented_100_times_at_once_makes_one_effect(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T28")
 @pytest.mark.requirement("APR-02")
 def test_a_denied_or_expired_approval_is_an_answer_and_stays_one(tmp_path):
     async def scenario(each):
@@ -379,6 +382,7 @@ async def wait_for(ask, good, seconds=10):
         return answer
 
 
+@pytest.mark.row("T32")
 def test_a_caller_that_waits_is_served_when_the_approval_comes(tmp_path):
     async def scenario(each):
         pending = await each.refund("17", key="a", amount=500, Prefer="respond-async")
@@ -393,6 +397,7 @@ def test_a_caller_that_waits_is_served_when_the_approval_comes(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("T29")
 def test_a_pending_approval_survives_a_restart_and_its_token_with_it(tmp_path):
     async def ask(each):
         reply = await each.refund("17", key="a", amount=500)

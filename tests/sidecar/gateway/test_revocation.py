@@ -33,6 +33,7 @@ async def pending(each, key="a"):
     return asked.json["approval"]["id"]
 
 
+@pytest.mark.row("C")
 @pytest.mark.requirement("APR-01")
 def test_a_held_call_of_a_revoked_key_is_not_made_when_the_approval_comes(tmp_path):
     async def scenario(each):
@@ -66,6 +67,7 @@ def test_a_vote_does_not_outlive_its_voters_key(tmp_path):
     run(tmp_path, scenario)
 
 
+@pytest.mark.row("C")
 def test_a_revoked_approver_does_not_vote_and_a_standing_one_still_does(tmp_path):
     async def scenario(each):
         approval_id = await pending(each)

@@ -68,6 +68,7 @@ def test_a_token_says_what_was_approved_by_whom():
     assert read(forged()) == claims  # the forger below does make good tokens
 
 
+@pytest.mark.row("T24")
 @pytest.mark.row("CVE-2026-44428")
 @pytest.mark.requirement("APR-01")
 @pytest.mark.parametrize(
@@ -135,6 +136,7 @@ def voter(**fields):
     return Principal(**{"id": "v", "kind": "approver", "project": "p", "name": "Bob", **fields})
 
 
+@pytest.mark.row("T31")
 @pytest.mark.requirement("GW-07")
 @pytest.mark.parametrize(
     ("who", "code"),
