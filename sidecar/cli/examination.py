@@ -282,7 +282,7 @@ def _answers(address: str) -> bool:
 
 async def _policy(loaded: Loaded) -> Check:
     try:
-        worker = policy.policy_port(loaded.config.policy, loaded)
+        worker, release = policy.policy_parts(loaded.config.policy, loaded)
         await worker.start()
     except SidecarError as error:
         return wrong("policy", error)
@@ -300,5 +300,14 @@ async def _policy(loaded: Loaded) -> Check:
             state="warning",
             what=f"{told}, more than half of policy.deadline ({loaded.config.policy.deadline})",
             do="Give the machine more room, or the policy a longer deadline.",
+        )
+    ends_s = release.expires_s if release is not None else None
+    if ends_s is not None and ends_s * 10**9 - clock.now_ns() < _SOON_NS:
+        until = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(ends_s))
+        return Check(
+            name="policy",
+            state="warning",
+            what=f"{told}, and is good until {until} only",
+            do="Release it anew; policy.max_stale after that nothing is allowed any more.",
         )
     return good("policy", told)

@@ -9,9 +9,13 @@ from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
+from joserfc.jwk import OKPKey
 from postgres_rig import database, shared
 
+from sidecar import clock
 from sidecar.cli.root import root
+from sidecar.gateway.policy.files import default_bundle_path, read_files
+from sidecar.gateway.policy.release import make, read_key
 from tests.tls_rig import Authority, write
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname IN ('ledger', 'traces')"
@@ -365,3 +369,19 @@ def test_a_declared_key_that_is_no_key_is_told(place):
     code, checks = examined()
     assert code == 3 and checks["identity.keys"]["state"] == "wrong"
     assert "identity.keys.0.file" in checks["identity.keys"]["what"]
+
+
+def test_a_bundle_that_runs_out_soon_is_told_of(place):
+    key = OKPKey.generate_key("Ed25519")
+    (place.folder / "public.pem").write_bytes(key.as_pem(private=False))
+    signer = read_key("ci", key.as_pem(private=True))
+    files = read_files(default_bundle_path())
+    with (place.folder / "sidecar.yaml").open("a") as file:
+        file.write("policy: {bundle: b.tar.gz, signing: {keys: [{id: ci, file: public.pem}]}}\n")
+    for days, state in ((3, "warning"), (30, "good")):
+        ends = clock.now_ns() // 10**9 + days * 86_400
+        archive = make(files, sequence=1, signer=signer, expires_s=ends)
+        (place.folder / "b.tar.gz").write_bytes(archive)
+        _, checks = examined()
+        assert checks["policy"]["state"] == state, checks["policy"]
+    assert "good until" not in checks["policy"]["what"]

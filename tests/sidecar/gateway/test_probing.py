@@ -38,7 +38,8 @@ LIMITED = read_answer(
 def run(folder, scenario, answer=DENIED, rules=RULES, **options):
     async def main():
         settings = Settings(accept_ephemeral_ledger=True, probing=rules)
-        async with rig(folder, policy=Says(answer), settings=settings, **options) as each:
+        made = rig(folder, policy=Says(answer), settings=settings, gateways=1, **options)
+        async with made as each:  # each gateway counts for itself
             return await scenario(each)
 
     return asyncio.run(main())

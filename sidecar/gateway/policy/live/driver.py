@@ -328,7 +328,7 @@ class PolicyWatch:
     async def _changed(self, release: Release) -> Report | None:
         revision = release.bundle.revision
         approved = self._is_approved(revision)
-        if revision == self._waiting and not approved and self._is_offered(revision):
+        if not approved and self._waits(revision):
             return None
         found = await self._policy.change(release, approved=approved)
         if not found.activated:
@@ -363,10 +363,11 @@ class PolicyWatch:
             return False
         return (offer.revision, offer.before) == (revision, active)
 
-    def _is_offered(self, revision: str) -> bool:
-        """Whether people are asked about it, or were; where nobody is, that is told once."""
+    def _waits(self, revision: str) -> bool:
+        """Whether people are asked about it, or denied it: by the ledger, since what was remembered
+        of decisions may be gone since."""
         if self._book is None:
-            return True
+            return revision == self._waiting
         offer = self._book.policy_offer()
         if offer is None or offer.state == "activated":
             return False

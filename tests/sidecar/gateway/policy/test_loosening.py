@@ -102,6 +102,34 @@ def test_what_was_decided_before_a_stricter_policy_is_no_measure_for_a_looser_on
     ledger.close()
 
 
+@pytest.mark.parametrize("decision", [None, "deny"])
+def test_a_sidecar_that_remembers_nothing_does_not_activate_what_waits(decision):
+    ledger, there = book(), [release(RULES_ALLOW)]
+    revision = there[0].bundle.revision
+
+    async def first(policy):
+        watch = watched(policy, ledger, there)
+        await policy.activate(None)
+        await policy.decide(CALL)
+        assert not (await watch.look()).activated
+        if decision is not None:
+            await vote(ledger, "ann", revision, decision)
+
+    async def restarted(policy):
+        watch = watched(policy, ledger, there)
+        await policy.activate(None)
+        assert await watch.look() is None
+        assert (await policy.decide(CALL)).effect == "deny"
+        if decision is None:
+            for who in ("ann", "bob"):
+                assert await vote(ledger, who, revision) is None
+            assert (await watch.look()).activated
+
+    living(first, RULES_DENY)
+    living(restarted, RULES_DENY)
+    ledger.close()
+
+
 def test_a_denied_policy_and_one_that_came_after_the_vote_do_not_decide():
     ledger, there = book(), [release(RULES_ALLOW)]
 
