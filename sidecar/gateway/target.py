@@ -8,7 +8,8 @@ the wire.
    not UTF-8, double encoding of any of these, a way above the root, and what RFC 3986 does not
    allow raw.
 3. Query: an ordered list of decoded pairs, written back in one spelling. ``+`` is a space, ``;``
-   separates nothing, a name without ``=`` is refused because readers differ on it.
+   separates nothing, a name without ``=`` is refused because readers differ on it. A form is read
+   alike but leaves as the bytes it came as, so that a bare ``;`` in it is refused.
 4. Nothing is normalised but spelling: no NFC, no case folding.
 """
 
@@ -71,6 +72,8 @@ def read_pairs(raw: str, *, what: str = "query") -> Pairs:
         raise NotCanonicalTarget(f"the {what} has a character beyond ASCII; escape it")
     if "#" in raw:
         raise NotCanonicalTarget(f"the {what} has a fragment")
+    if what == "form" and ";" in raw:  # a query is written anew; a form leaves as it came
+        raise NotCanonicalTarget("the form has a ; at which some readers part it; escape it")
     parts = [part for part in raw.split("&") if part]
     if len(parts) > PAIRS_MAX:
         raise NotCanonicalTarget(f"the {what} has more than {PAIRS_MAX} pairs")

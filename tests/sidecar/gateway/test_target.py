@@ -160,3 +160,13 @@ def test_the_written_query_says_to_another_parser_what_was_read(raw):
     written = write_pairs(pairs)
     assert read_pairs(written) == pairs
     assert tuple(parse_qsl(written, keep_blank_values=True, strict_parsing=bool(written))) == pairs
+
+
+@pytest.mark.requirement("GW-05")
+@pytest.mark.row("E")
+def test_a_form_that_some_readers_part_elsewhere_is_refused():
+    """Its bytes are sent as they came: what ``;`` means there is the tool's to say."""
+    assert read_pairs("a=1%3Bb=2", what="form") == (("a", "1;b=2"),)
+    assert read_pairs("a=1;b=2") == (("a", "1;b=2"),)
+    with pytest.raises(NotCanonicalTarget, match="escape it"):
+        read_pairs("a=1;b=2", what="form")
