@@ -201,7 +201,9 @@ class _Served(web.Server):
         """Refuse a version that is not spoken here, in one that is: the library would echo it."""
         self.manners.record(fault.MALFORMED.reason, None)
         if request.transport is not None:
-            request.transport.write(fault.raw(fault.MALFORMED, self.manners.render))
+            told = fault.raw(fault.MALFORMED, self.manners.render)
+            request.transport.write(told)
+            request.writer.output_size = len(told)  # an answer was begun: there is no other
         raise ConnectionError("an answer was written")
 
     @contextmanager
@@ -355,9 +357,9 @@ class _Connection(web.RequestHandler):
         return self._served.refusal(what, request, exc)
 
     def log_exception(self, *args: Any, **kw: Any) -> None:  # noqa: ARG002 - they quote the request
-        """Count what the library would log; a late body has been counted."""
+        """Count what the library would log; a body that is late or malformed has been counted."""
         error = kw.get("exc_info")
-        if not isinstance(error, SlowBody):
+        if not isinstance(error, SlowBody | web.RequestPayloadError):
             self._manners.record(
                 fault.INTERNAL.reason, error if isinstance(error, BaseException) else None
             )
