@@ -19,35 +19,58 @@ _SHORT = (
     " call.effect, call.decision_effect, call.code, call.approval_id, call.trace_id,"
     " call.started_at_ns, call.finished_at_ns"
 )
+_RECORDED = (
+    "seq, at_ns, project, kind, body, prev, hash, receipt_id, call_id, principal, tool, class,"
+    " status, effect, decision_effect, code, approval_id, trace_id, started_at_ns, finished_at_ns,"
+    " arguments"
+)
+_INTO_RECORDED = f"INSERT INTO recorded VALUES ({', '.join('?' * 21)})"  # noqa: S608
+_RECORD = """
+CREATE TEMP TRIGGER record INSTEAD OF INSERT ON recorded BEGIN
+    INSERT INTO audit (seq, at_ns, project, kind, body, prev, hash)
+        VALUES (new.seq, new.at_ns, new.project, new.kind, new.body, new.prev, new.hash);
+    INSERT INTO call (call_id, project, principal, tool, class, phase, status, effect,
+            decision_effect, code, approval_id, trace_id, started_at_ns, finished_at_ns, arguments)
+        VALUES (new.call_id, new.project, new.principal, new.tool, new.class, new.kind, new.status,
+            new.effect, new.decision_effect, new.code, new.approval_id, new.trace_id,
+            new.started_at_ns, new.finished_at_ns, new.arguments)
+        ON CONFLICT (call_id) DO UPDATE SET phase = excluded.phase, status = excluded.status,
+            effect = excluded.effect, decision_effect = excluded.decision_effect,
+            code = excluded.code, approval_id = excluded.approval_id,
+            finished_at_ns = excluded.finished_at_ns;
+    INSERT INTO receipt (receipt_id, call_id, seq) VALUES (new.receipt_id, new.call_id, new.seq);
+END
+"""
 _FIELDS = tuple(CallRow.__struct_fields__[:14])
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Let one statement on this connection write a receipt: the entry, its call, its place."""
+    names = [name.strip() for name in _RECORDED.split(",")]
+    view = ", ".join(f"NULL AS {name}" for name in names)
+    connection.execute(f"CREATE TEMP VIEW recorded AS SELECT {view}")
+    connection.execute(_RECORD)
 
 
 def write(
     connection: sqlite3.Connection,
+    entry: tuple[int, int, str, str, str, str, str],
+    *,
     call: OpenedCall,
     receipt: Receipt,
     sealed: bytes | None,
-    seq: int,
 ) -> None:
-    """Keep a call's newest receipt in short, and where the receipt stands."""
+    """Write an entry of the chain with a receipt in it: the entry, the call with its newest receipt
+    in short, and where the receipt stands."""
     connection.execute(
-        "INSERT INTO call (call_id, project, principal, tool, class, phase, status, effect,"
-        " decision_effect, code, approval_id, trace_id, started_at_ns, finished_at_ns, arguments)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (call_id) DO UPDATE SET phase = excluded.phase, status = excluded.status,"
-        " effect = excluded.effect, decision_effect = excluded.decision_effect,"
-        " code = excluded.code, approval_id = excluded.approval_id,"
-        " finished_at_ns = excluded.finished_at_ns",
+        _INTO_RECORDED,
         (
-            *(call.call_id, call.project, call.principal, call.tool, call.class_, receipt.phase),
+            *entry,
+            *(receipt.receipt_id, call.call_id, call.principal, call.tool, call.class_),
             *(receipt.status, receipt.effect, receipt.decision_effect, receipt.code),
             *(receipt.approval_id, call.trace_id, call.started_at_ns, receipt.finished_at_ns),
             sealed,
         ),
-    )
-    connection.execute(
-        "INSERT INTO receipt (receipt_id, call_id, seq) VALUES (?, ?, ?)",
-        (receipt.receipt_id, call.call_id, seq),
     )
 
 

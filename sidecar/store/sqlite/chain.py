@@ -8,7 +8,7 @@
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sidecar.canonical import canonical
@@ -27,7 +27,17 @@ from sidecar.store.reading import APPROVAL_KINDS, LOOKED_BACK
 from sidecar.store.sqlite import vault
 
 _ENTRY = "seq, at_ns, project, kind, body, prev, hash"
+_BEGIN = (
+    "SELECT coalesce(entry.seq, 0), coalesce(entry.hash, ?), EXISTS (SELECT 1 FROM key_change),"
+    " EXISTS (SELECT 1 FROM signing_key WHERE revoked_at_ns IS NOT NULL)"
+    " FROM (SELECT 1) LEFT JOIN (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1) entry"
+)
+"""All that is asked once a commit in one statement: each costs a turn of the interpreter."""
 _HEAD = "head.seq, head.hash, head.signed_at_ns, head.kid, head.signature"
+
+Entry = tuple[int, int, str, str, str, str, str]
+"""The values of ``_ENTRY``."""
+Write = Callable[[sqlite3.Connection, Entry], None]
 
 
 class Chain:
@@ -36,7 +46,7 @@ class Chain:
     def __init__(self, path: str) -> None:
         self._path = path
         self._signer: Signer | None = None
-        self._last: AuditEntry | None = None
+        self._last_ns: int | None = None
         self._end: tuple[int, str] | None = None
         self._noted = False
         self._revoked: frozenset[str] = frozenset()
@@ -54,13 +64,16 @@ class Chain:
         kind: str,
         body: str,
         kid: str | None = None,
+        write: "Write | None" = None,
     ) -> int:
         """The new entry's place. ``body`` is the RFC 8785 text of an object, ``kid`` the key that
-        signed what is in it."""
+        signed what is in it; ``write`` puts the entry in with what belongs to it."""
         self._begin(connection, at_ns)
         if kid in self._revoked:
             raise StoreUnavailable("the key that signed this is revoked", where=self._path)
-        return self._add(connection, at_ns=at_ns, project=project, kind=kind, body=body)
+        return self._add(
+            connection, at_ns=at_ns, project=project, kind=kind, body=body, write=write
+        )
 
     def sign(self, data: bytes) -> tuple[str, bytes]:
         """Sign a document of the gateway's: by which key, and the signature."""
@@ -95,8 +108,10 @@ class Chain:
             raise StoreUnavailable("the ledger has no signing key yet", where=self._path)
         if not self._noted:
             self._noted = True
-            self._revoked = vault.revoked(connection)
-            if signer.kid not in self._revoked:
+            seq, hash_, changed, some_revoked = connection.execute(_BEGIN, (GENESIS,)).fetchone()
+            self._end = (seq, hash_)
+            self._revoked = vault.revoked(connection) if some_revoked else frozenset()
+            if changed and signer.kid not in self._revoked:
                 self._note_keys(connection, at_ns)
         if signer.kid in self._revoked:
             raise StoreUnavailable("the ledger's signing key is revoked", where=self._path)
@@ -113,27 +128,29 @@ class Chain:
             connection.execute("DELETE FROM key_change WHERE change_id <= ?", (rows[-1][0],))
 
     def _add(
-        self, connection: sqlite3.Connection, *, at_ns: int, project: str, kind: str, body: str
+        self,
+        connection: sqlite3.Connection,
+        *,
+        at_ns: int,
+        project: str,
+        kind: str,
+        body: str,
+        write: "Write | None" = None,
     ) -> int:
         last_seq, prev = self._end or last(connection)
         seq = last_seq + 1
         hash_ = entry_hash(prev, seq=seq, at_ns=at_ns, project=project, kind=kind, body=body)
-        connection.execute(
-            f"INSERT INTO audit ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
-            (seq, at_ns, project, kind, body, prev, hash_),
-        )
-        self._last = AuditEntry(
-            seq=seq, at_ns=at_ns, project=project, kind=kind, body=body, prev=prev, hash=hash_
-        )
+        (write or _insert)(connection, (seq, at_ns, project, kind, body, prev, hash_))
+        self._last_ns = at_ns
         self._end = (seq, hash_)
         return seq
 
     def sign_head(self, connection: sqlite3.Connection) -> None:
         """Sign the end of the chain if it moved in this transaction."""
         signer = self._signer
-        if self._last is None or signer is None:
+        if self._last_ns is None or signer is None:
             return
-        at_ns, self._last = self._last.at_ns, None
+        at_ns, self._last_ns = self._last_ns, None
         seq, hash_ = self._end or last(connection)  # an undone job left nothing behind
         signature = signer.sign(head_document(seq, hash_, at_ns))
         connection.execute(
@@ -141,6 +158,10 @@ class Chain:
             " VALUES (1, ?, ?, ?, ?, ?)",
             (seq, hash_, at_ns, signer.kid, signature),
         )
+
+
+def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
+    connection.execute(f"INSERT INTO audit ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?)", entry)  # noqa: S608
 
 
 def read_checkpoints(connection: sqlite3.Connection, after: int, limit: int) -> list[Checkpoint]:

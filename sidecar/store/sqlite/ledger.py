@@ -91,6 +91,7 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
     ) -> None:
         connection = open_database(path)
         migrate(connection, scripts(LEDGER), path)
+        calls.prepare(connection)
         if busy_timeout_ms is not None:
             connection.execute(f"PRAGMA busy_timeout={int(busy_timeout_ms)}")
         self._chain = Chain(str(path))
@@ -207,7 +208,9 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
 
     async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
         """Durably sent from here on; False when the claim is another's, or a stop stands."""
-        return await self._writer.run(lambda c: claims.mark_sent(c, claim, now_ns, kinds))
+        return await self._writer.run(
+            lambda c: claims.mark_sent(c, claim, now_ns, kinds), single=True
+        )
 
     async def queue_durable(self, taken: Accepted) -> bool:
         """Take a durable call on; False when there is one with its key."""
@@ -318,7 +321,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         claimed = outcome.end is not None
         arguments = None if claimed else seal_arguments(self._sealers, outcome.call)
         answer = seal_answer(self._sealers, outcome)
-        done = await self._writer.run(lambda c: self._jobs.record(c, outcome, arguments, answer))
+        done = await self._writer.run(
+            lambda c: self._jobs.record(c, outcome, arguments, answer),
+            single=not claimed and outcome.resolution is None,
+        )
         if outcome.end is not None and outcome.end.restore_approval:
             self._news.tell(None)
         return done

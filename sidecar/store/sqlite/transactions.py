@@ -8,6 +8,7 @@
 """
 
 import sqlite3
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import structs
@@ -412,15 +413,15 @@ class Transactions:
         arguments: bytes | None,
         now_ns: int,
     ) -> None:
-        seq = self._chain.append(
+        self._chain.append(
             connection,
             at_ns=now_ns,
             project=call.project,
             kind=receipt.phase,
             body=f'{{"receipt":{receipts.text(receipt)}}}',
             kid=receipt.kid,
+            write=partial(calls.write, call=call, receipt=receipt, sealed=arguments),
         )
-        calls.write(connection, call, receipt, arguments, seq)
 
     def _append(
         self,

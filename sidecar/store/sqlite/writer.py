@@ -2,7 +2,8 @@
 
 Rules
 1. All that is queued when the thread wakes shares one transaction and one fsync.
-2. A job that raises undoes itself and disturbs no neighbour: it runs inside a savepoint, or alone.
+2. A job that raises undoes itself and disturbs no neighbour: it runs inside a savepoint, or alone,
+   or it is ``single``: one statement changes all it changes, so it fails as a whole anyway.
 3. A future resolves only after the commit that holds its job; a failed commit fails its group. A
    commit is on the disk by then, unless all its jobs are ``soon``: it outlives this process from
    that moment, and a loss of power once a later commit is on the disk.
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sidecar.errors import StoreUnavailable
-from sidecar.store.sqlite.connection import translating
+from sidecar.store.sqlite.connection import translating, unusable
 from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
@@ -31,13 +32,20 @@ GROUP_MAX = 512
 
 
 class _Pending:
-    __slots__ = ("error", "future", "job", "loop", "result", "soon")
+    __slots__ = ("error", "future", "job", "loop", "result", "single", "soon")
 
     def __init__(
-        self, job: Job, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, soon: bool
+        self,
+        job: Job,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        *,
+        soon: bool,
+        single: bool,
     ) -> None:
         self.job = job
         self.soon = soon
+        self.single = single
         self.loop = loop
         self.future = future
         self.result: Any = None
@@ -76,13 +84,15 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name=f"writer {path}", daemon=True)
         self._thread.start()
 
-    async def run(self, job: Callable[[sqlite3.Connection], T], *, soon: bool = False) -> T:
+    async def run(
+        self, job: Callable[[sqlite3.Connection], T], *, soon: bool = False, single: bool = False
+    ) -> T:
         """The job's result, after its commit. Raises what the job raised, or StoreUnavailable.
 
         ``soon``: nothing follows from this one alone; a later job, not ``soon``, is waited for.
         """
         loop = asyncio.get_running_loop()
-        pending = _Pending(job, loop, loop.create_future(), soon=soon)
+        pending = _Pending(job, loop, loop.create_future(), soon=soon, single=single)
         with self._admission:
             if self._closed:
                 raise StoreUnavailable("the store is closed", where=self._path)
@@ -178,18 +188,29 @@ class Writer:
         connection.execute("COMMIT")
 
     def _run_one(self, connection: sqlite3.Connection, pending: _Pending) -> None:
-        connection.execute("SAVEPOINT job")
+        # Every statement gives the interpreter away, and it is got back when the loop lets go of
+        # it: two fewer count.
+        if not pending.single:
+            connection.execute("SAVEPOINT job")
         try:
-            with translating(self._path):
-                pending.result = pending.job(connection)
+            pending.result = pending.job(connection)
         except BaseException as error:
-            pending.error = error
+            pending.error = self._meant(error)
             # A full disk may have rolled the whole transaction back already (SQLite's own rule).
             if not connection.in_transaction:
                 raise
-            connection.execute("ROLLBACK TO job")
+            if not pending.single:
+                connection.execute("ROLLBACK TO job")
             self._anew()
-        connection.execute("RELEASE job")
+        if not pending.single:
+            connection.execute("RELEASE job")
+
+    def _meant(self, error: BaseException) -> BaseException:
+        if isinstance(error, sqlite3.IntegrityError):
+            return error
+        if isinstance(error, sqlite3.Error | OSError):
+            return unusable(self._path, error)
+        return error
 
     def _resolve(self, group: list[_Pending]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Pending]] = {}

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from gateway_rig import keyring
 
+from sidecar.errors import StoreUnavailable
 from sidecar.store.ledger import Fence
 from sidecar.store.sqlite.connection import open_database
 from sidecar.store.sqlite.keys import SqliteKeys
@@ -89,3 +90,23 @@ def test_a_claim_is_on_the_disk_by_the_time_it_is_marked_sent(tmp_path):
         ledger.close()
     modes = [each for each in said if each.startswith("PRAGMA synchronous")]
     assert modes == ["PRAGMA synchronous=NORMAL", "PRAGMA synchronous=FULL"]
+
+
+def test_a_single_job_that_fails_leaves_its_neighbours_as_they_are(tmp_path):
+    def fails(connection):
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+    async def scenario(writer):
+        with writer._lock:  # so that they share a commit
+            first = asyncio.ensure_future(writer.run(insert, single=True))
+            await asyncio.sleep(0)
+            some = [asyncio.ensure_future(writer.run(insert, single=True)) for _ in range(2)]
+            bad = asyncio.ensure_future(writer.run(fails, single=True))
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *some)
+        with pytest.raises(StoreUnavailable, match="nowhere"):
+            await bad
+        return await writer.run(lambda c: c.execute("SELECT count(*) FROM seen").fetchone()[0])
+
+    found, _ = written(tmp_path, scenario)
+    assert found == 3
