@@ -99,7 +99,11 @@ async def _live(folder: Path, ready: Connection, between: Between) -> None:
             policy=policy,
             upstreams=between.upstreams(HttpUpstreams(registry, egress)),
         )
-        settings = Settings(accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger)
+        settings = Settings(
+            accept_ephemeral_ledger=config.gateway.accept_ephemeral_ledger,
+            budgets=config.budgets,
+            organisations=config.organisations_of,
+        )
         gateway = Gateway(ports, settings)
         await gateway.start()
         who = open_identity(loaded, keys)

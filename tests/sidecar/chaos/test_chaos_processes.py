@@ -10,8 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import aiohttp
 import pytest
+from msgspec import structs
 from postgres_rig import database
 
+from sidecar import clock
 from sidecar.app.loading import load_config
 from sidecar.app.minting import create_key
 from sidecar.app.opening import open_backend, open_keys, open_ledger
@@ -20,6 +22,7 @@ from sidecar.chaos.http import ChaosShop
 from sidecar.chaos.worker import Lives
 from sidecar.gateway.audit import verify
 from sidecar.identity.keys import KeyTerms
+from sidecar.store.budget import Hold
 from sidecar.store.durable import DurableQuery
 
 pytestmark = pytest.mark.full  # processes of real gateways, a real Postgres
@@ -37,7 +40,7 @@ def ground(backend):
         yield url
 
 
-def configured(folder, shop, store, **tool):
+def configured(folder, shop, store, budgets=(), **tool):
     """The folder of a gateway; ``tool`` is added to the tools with effects."""
     folder.mkdir(exist_ok=True)
     file = prepare(folder, "plain", Ground(port=shop.port, store=store, seal_key=SEAL))
@@ -45,6 +48,7 @@ def configured(folder, shop, store, **tool):
     for each in document["gateway"]["tools"]:
         if each["class"] != "read":
             each.update(tool)
+    document["budgets"] = list(budgets)
     file.write_text(json.dumps(document))
     return load_config(str(file), None)
 
@@ -153,6 +157,92 @@ def test_durable_calls_are_made_once_each_through_kill_9(tmp_path, backend):
             replies = [await ask(life, each, each, Prefer="respond-async") for each in orders]
             assert [status for status, _, _ in replies].count(201) == len(orders) - len(lost)
             assert whole(ledger)
+
+    with ground(backend) as store:
+        asyncio.run(scenario(store))
+
+
+EUR = {"scope": "project", "limit": "50", "currency": "EUR", "window": "24h", "name": "eur"}
+
+
+@pytest.mark.row("A", "H")
+@pytest.mark.requirement("BUD-01")
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_what_a_killed_gateway_held_stays_held_at_the_other_while_its_effect_is_possible(
+    tmp_path, backend
+):
+    async def scenario(store):
+        async with fleet(tmp_path, store, 2, budgets=[EUR]) as (shop, lives, ask, ledger, _):
+            first, other = lives
+            shop.arm("o1", "after_send", lambda: os.kill(first.pid, signal.SIGKILL))
+            with pytest.raises(aiohttp.ClientError):
+                await ask(first, "o1", "k1")
+            assert await first.killed() and shop.effects("o1") == 1
+            assert (await ask(other, "o2", "k2"))[0] == 201
+            status, body, _ = await ask(other, "o3", "k3")  # 20 held and 20 spent of 50
+            assert (status, body["code"]) == (429, "budget_exceeded")
+            async with asyncio.timeout(60):
+                while (again := await ask(other, "o1", "k1"))[1]["code"] == "in_flight":
+                    await asyncio.sleep(0.1)
+            assert (again[0], again[1]["code"]) == (409, "outcome_unknown")
+            assert (await ask(other, "o3", "k3"))[0] == 429
+            asked = Hold(
+                budget="eur",
+                subject="",
+                unit="EUR",
+                amount="0",
+                limit="50",
+                length_ns=86400 * 10**9,
+            )
+            (stands,) = ledger.standings("default", [asked], clock.now_ns())
+            assert (stands.held, stands.spent) == ("20", "20")
+            assert [shop.effects(order) for order in ("o1", "o2", "o3")] == [1, 1, 0]
+            assert whole(ledger)
+
+    with ground(backend) as store:
+        asyncio.run(scenario(store))
+
+
+def everything(ledger):
+    entries, after = [], -1
+    while page := ledger.entries_after(after, 1000):
+        entries += page
+        after = page[-1].seq
+    return entries
+
+
+@pytest.mark.row("I")
+@pytest.mark.requirement("AUD-01")
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_two_processes_write_one_chain_and_every_change_of_it_is_found_at_its_place(
+    tmp_path, backend
+):
+    async def scenario(store):
+        async with fleet(tmp_path, store, 2) as (_, lives, ask, ledger, _made):
+            orders = [f"o{number}" for number in range(30)]
+            asks = [ask(lives[n % 2], order, order) for n, order in enumerate(orders)]
+            replies = await asyncio.gather(*asks)
+            assert {status for status, _, _ in replies} == {201}
+            entries, head, keys = everything(ledger), ledger.audit_head(), ledger.public_keys()
+            assert verify(entries, head, keys).fault is None and len(entries) >= 60
+            authors = {json.loads(each.body)["receipt"]["call_id"] for each in entries
+                       if each.kind == "executed"}  # fmt: skip
+            assert len(authors) == 30
+            place = len(entries) // 2
+            flipped = structs.replace(entries[place], body=entries[place].body.replace("o1", "o2"))
+            flipped = structs.replace(flipped, at_ns=flipped.at_ns ^ 1)
+            swapped = [*entries]
+            swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+            other = [*entries[:-1], structs.replace(entries[-1], at_ns=1)]
+            for changed, index in (
+                ([*entries[:place], flipped, *entries[place + 1 :]], place + 1),
+                ([*entries[:place], *entries[place + 1 :]], place + 1),
+                (swapped, place + 1),
+                (entries[:-1], len(entries)),
+                (other, len(entries)),
+                ([*entries, entries[-1]], len(entries) + 1),
+            ):
+                assert verify(changed, head, keys).fault.index == index
 
     with ground(backend) as store:
         asyncio.run(scenario(store))
