@@ -43,7 +43,7 @@ from sidecar.receive.http import HttpReceiver
 from sidecar.replay.environment import Addresses
 from sidecar.replay.shown import shown_arguments
 from sidecar.store.journal import JournalEntry, JournalFull
-from sidecar.store.ledger import Ballot, Pace
+from sidecar.store.ledger import Ballot, Pace, Seen
 from sidecar.store.ports import GatewayLedger
 from sidecar.twins.driver import TwinUpstreams
 from sidecar.twins.group import GroupEpisode, TwinGroup
@@ -269,9 +269,11 @@ class _ApprovingLedger:
     def __getattr__(self, name: str) -> object:
         return getattr(self._ledger, name)
 
-    async def ask_approval(self, wanted: Approval, pace: Pace | None = None) -> Approval:
+    async def ask_approval(
+        self, wanted: Approval, pace: Pace | None = None, *, seen: Seen | None = None
+    ) -> Approval:
         """The request, decided when the scenario's approver decides it."""
-        asked = await self._ledger.ask_approval(wanted, pace)
+        asked = await self._ledger.ask_approval(wanted, pace, seen=seen)
         rule = self._fitting(asked)
         if asked.status != "pending" or rule is None or rule.decision == "none":
             return asked
