@@ -219,7 +219,7 @@ async def definitions_of(port):
 @asynccontextmanager
 async def gated(
     folder, port, definitions, *, policy=None, tool_changes=None, refresh="60s", wait_seconds=10,
-    configured=None, ledgers=None, settings=None, **served_with,
+    task_seconds=5.0, configured=None, ledgers=None, settings=None, **served_with,
 ):  # fmt: skip
     """A gateway before the MCP server at a port; ``ledgers``: another backend's (ledger_rig), which
     several gateways may share, with their keys."""
@@ -252,7 +252,9 @@ async def gated(
     page = "http://127.0.0.1:4320/approvals/{id}"
     made.server = GatewayServer(
         made.gateway, made.authenticate, listen="127.0.0.1:0",
-        mcp=McpWire(made.upstreams, page, wait_seconds=wait_seconds), **served_with,
+        mcp=McpWire(
+            made.upstreams, page, wait_seconds=wait_seconds, task_seconds=task_seconds
+        ), **served_with,
     )  # fmt: skip
     await made.server.start()
     made.url = f"http://127.0.0.1:{made.server.port}/mcp/crm"

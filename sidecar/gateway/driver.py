@@ -36,6 +36,7 @@ from sidecar.gateway.events import Malformed
 from sidecar.gateway.opening import (
     House,
     crowded,
+    hashed_key,
     nameless_call,
     open_call,
     stopped,
@@ -56,6 +57,7 @@ from sidecar.gateway.steady import Steady
 from sidecar.gateway.upstream import Audience
 from sidecar.store.durable import Disposal
 from sidecar.store.envelope import SealBroken
+from sidecar.store.ledger import Claim, Scope
 from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, OBSERVED, OWN_SPANS, log
 
@@ -173,6 +175,22 @@ class Gateway:
                 where="policy.bundle",
                 do="Use the newest release, or release the older policy under a higher number.",
             )
+
+    def claimed(self, tool: str, key: str, principal: Principal) -> tuple[Claim | None, bool]:
+        """What a principal's key for a tool has become of, and whether somebody is at it.
+
+        Raises StoreUnavailable.
+        """
+        desk = self._open_desk
+        hashed = hashed_key(desk.house, principal, tool, key)
+        scope = Scope(project=principal.project, principal=principal.id, tool=tool, key_hash=hashed)
+        claim = desk.ports.ledger.find_claim(scope)
+        open_ = claim is not None and claim.state in ("claimed", "sent")
+        if claim is None or not open_:
+            return claim, False
+        if desk.runs(claim):
+            return claim, True
+        return desk.ports.ledger.find_claim(scope), False  # it may have ended before its owner did
 
     async def drained(self) -> None:
         """Returns once ``drain`` was called."""

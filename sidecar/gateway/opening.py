@@ -213,14 +213,13 @@ def _key_hash(
         key = f"derived {trace.trace_id} {trace.span_id}"
     if key is None:
         return None
+    return hashed_key(house, principal, prepared.tool.name, key)
+
+
+def hashed_key(house: House, principal: Principal, tool: str, key: str) -> str:
+    """How a principal's key for a tool stands in the ledger."""
     who = principal.id if principal.episode is None else f"{principal.id} {principal.episode}"
-    return key_hash(
-        house.secret,
-        project=principal.project,
-        principal=who,
-        tool=prepared.tool.name,
-        key=key,
-    )
+    return key_hash(house.secret, project=principal.project, principal=who, tool=tool, key=key)
 
 
 def _token(

@@ -28,7 +28,12 @@ CAPABILITIES_META: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_META: Final = "io.modelcontextprotocol/serverInfo"
 
 VERSION, METHOD, NAME, PARAM = "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-"
-_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=\Z")
 _PLAIN = re.compile(r"[\x20-\x7e]*\Z")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")

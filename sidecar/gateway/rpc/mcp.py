@@ -35,11 +35,14 @@ from sidecar.gateway.rpc.client import McpUpstreams
 from sidecar.gateway.rpc.definition import claims, unusable_name
 from sidecar.gateway.rpc.driver import standing
 from sidecar.gateway.rpc.events import event
+from sidecar.gateway.rpc.handle import EXTENSION
+from sidecar.gateway.rpc.handle import METHODS as TASK_METHODS
 from sidecar.gateway.rpc.http import Asked, Talk, json_answer
 from sidecar.gateway.rpc.lists.mcp import Lists
 from sidecar.gateway.rpc.message import Id, Message, RpcRefused
 from sidecar.gateway.rpc.pins import path_of
 from sidecar.gateway.rpc.result import tagged
+from sidecar.gateway.rpc.tasks.mcp import Tasks
 from sidecar.gateway.stream.boundary import EVENTS
 from sidecar.gateway.stream.http import AgentStream
 from sidecar.telemetry import CANCELLED, log
@@ -48,6 +51,8 @@ _LOG = log("gateway")
 KEY_META = "agenttwin/idempotencyKey"
 DISTINCT_META = "agenttwin/confirmDistinct"
 WAIT_SECONDS = 20
+TASK_SECONDS = 5.0
+"""How long a call may take before a client that knows tasks is given one."""
 _SESSION_NS = 24 * 3600 * 1_000_000_000
 _STATE_NS = 3600 * 1_000_000_000
 _PENDING_MAX = 10_000
@@ -63,8 +68,18 @@ class McpWire:
     """Serves the MCP servers of one gateway. ``page`` is the address of the approval page, with
     ``{id}`` in it."""
 
-    def __init__(self, upstreams: McpUpstreams, page: str, *, wait_seconds: int = WAIT_SECONDS):
+    def __init__(
+        self,
+        upstreams: McpUpstreams,
+        page: str,
+        *,
+        wait_seconds: int = WAIT_SECONDS,
+        task_seconds: float = TASK_SECONDS,
+    ) -> None:
         self._upstreams = upstreams
+        self._task_seconds = task_seconds
+        self._tasks = Tasks()
+        self._calling: set[asyncio.Future[Any]] = set()
         self._lists = Lists(upstreams)
         self._changes = Changes(upstreams, self._lists)
         self._page = page
@@ -121,6 +136,8 @@ class McpWire:
             return talk.result(await self._lists.beside(talk, listing))
         if method in READINGS and _reads(method) & _kinds(talk):
             return await self._call(talk)
+        if method in TASK_METHODS and modern:
+            return await self._tasks.answer(talk)
         if method == "subscriptions/listen" and modern:
             return await self._changes.listen(talk)
         if method == "ping" and not modern:
@@ -197,8 +214,17 @@ class McpWire:
         assert talk.said.id is not None
         running = (talk.asked.principal.id, session.get("sid", ""), talk.said.id)
         self._running[running] = listener.cancelled
+        task = self._tasks.offer(talk, registered, key)
+        calling = asyncio.ensure_future(listener.hear(self._made(talk, request, key, listener)))
+        self._calling.add(calling)
+        calling.add_done_callback(self._calling.discard)
         try:
-            reply, key = await listener.hear(self._made(talk, request, key, listener))
+            while task is not None and not calling.done():
+                await asyncio.wait({calling}, timeout=self._task_seconds)
+                created = None if calling.done() else self._tasks.created(talk, task)
+                if created is not None:  # it runs on, and is asked after by its handle
+                    return await listener.leave(created)
+            reply, key = await calling
         finally:
             if self._running.get(running) is listener.cancelled:
                 del self._running[running]
@@ -401,14 +427,14 @@ class _Listener:
         self._stream = talk.asked.open_stream()
         self._takes_events = EVENTS in (talk.asked.one("accept") or "")
         self.cancelled = asyncio.Event()
-        self.left = False
+        self.left = self._over = False
 
     async def begin(self, status: int, headers: Headers) -> None:
         """Nothing: the head of an MCP answer is the gateway's own."""
 
     async def take(self, data: bytes) -> None:
         """Tell the client what belongs to its call."""
-        if not self._takes_events:
+        if not self._takes_events or self._over:
             return
         said = json.loads(data)
         if "progressToken" in said["params"]:
@@ -454,13 +480,19 @@ class _Listener:
         watch = asyncio.ensure_future(self.gone())
         try:
             await asyncio.wait({task}, timeout=self._stream.keep_alive_seconds)
-            if not task.done() and self._takes_events:
+            if not task.done() and self._takes_events and not self._over:
                 await self._begin()
             return await task
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
             await self._stream.stop()
+
+    async def leave(self, body: bytes) -> web.StreamResponse:
+        """The answer while the call runs on: nothing is told beside it any more."""
+        self._over = True
+        await self._stream.stop()
+        return await self.end(body)
 
     async def end(self, body: bytes) -> web.StreamResponse:
         """The answer, as the last event where a stream was begun."""
@@ -492,7 +524,9 @@ def _capabilities(talk: Talk) -> dict[str, Any]:
     beside: dict[str, Any] = {f"{kind}s": dict(changes) for kind in sorted(kinds)}
     if "resource" in kinds and changes:
         beside["resources"]["subscribe"] = True
-    return {"tools": changes, **beside, **({"completions": {}} if kinds else {})}
+    completions: dict[str, Any] = {"completions": {}} if kinds else {}
+    tasks: dict[str, Any] = {"extensions": {EXTENSION: {}}} if changes else {}
+    return {"tools": changes, **beside, **completions, **tasks}
 
 
 def _discovered(talk: Talk) -> dict[str, Any]:
