@@ -199,6 +199,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("audit", self.audit.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
             *self._unorganised(),
+            *self._unmeetable(),
         ]
         found += probe_problems(self.probes, self.databases, self._upstream_names())
         for path, tls in (("control.tls", self.control.tls), ("metrics.tls", self.metrics.tls)):
@@ -268,6 +269,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for index, budget in enumerate(self.budgets):
             if budget.scope == "organisation" and not self.organisations:
                 yield Problem(f"budgets.{index}.scope", "there are no organisations")
+
+    def _unmeetable(self) -> Iterator[Problem]:
+        """Tools that demand a sign-in where no provider could tell of one: nobody would approve."""
+        for index, tool in enumerate(self.gateway.tools):
+            if tool.step_up.demand and not self.identity.oidc:
+                text = "no sign-in can meet it: identity.oidc names no provider"
+                yield Problem(f"gateway.tools.{index}.step_up", text)
 
     def _named_projects(self) -> Iterator[Problem]:
         if not self.projects:

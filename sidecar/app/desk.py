@@ -82,6 +82,7 @@ def open_house(config: Config, registry: Registry, revision: Callable[[], str]) 
             mode=mode,
             approvers=rules.approvers,
             approvals_expire=rules.expires,
+            approvals_execute_within=rules.execute_within,
             distinct_from=rules.distinct_from,
         ),
         tools=tuple(tool_document(registry.tools[name], mode) for name in sorted(registry.tools)),

@@ -333,6 +333,7 @@ class PolicyDocument(Struct, frozen=True, kw_only=True):
     mode: Mode
     approvers: int
     approvals_expire: str
+    approvals_execute_within: str
     distinct_from: tuple[str, ...]
 
 

@@ -206,3 +206,12 @@ def test_a_budget_of_organisations_needs_one_and_projects_know_theirs(tmp_path):
         + "organisations: [{name: x, projects: [a, b]}]\n"
     )
     assert load(str(file), environ={}).config.organisations_of == {"a": ("x",), "b": ("x",)}
+
+
+def test_a_sign_in_that_no_provider_could_tell_of_is_not_demanded(tmp_path):
+    told = refused(
+        tmp_path,
+        "gateway:\n  upstreams: [{name: u, url: 'http://u.example'}]\n  tools:\n"
+        "    - {name: t, upstream: u, match: {method: POST, path: /t}, step_up: {acr: [gold]}}\n",
+    )
+    assert "gateway.tools.0.step_up no sign-in can meet it" in told

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18sidecar/v1/sidecar.proto\x12\nsidecar.v1\"7\n\x13ListProjectsRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"<\n\x0bProjectList\x12-\n\x08projects\x18\x01 \x03(\x0b\x32\x1b.sidecar.v1.ProjectDocument\"s\n\x0fProjectDocument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61pture\x18\x03 \x01(\t\x12\x18\n\x10traces_retention\x18\x04 \x01(\t\x12\x19\n\x11\x63ontent_retention\x18\x05 \x01(\t\"4\n\x10ListToolsRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"3\n\x08ToolList\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.sidecar.v1.ToolDocument\"\xc9\x01\n\x0cToolDocument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08upstream\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\r\n\x05\x63lass\x18\x05 \x01(\t\x12\x0c\n\x04mode\x18\x06 \x01(\t\x12\x13\n\x0btool_digest\x18\x07 \x01(\t\x12\x0f\n\x07timeout\x18\x08 \x01(\t\x12\x12\n\nhas_schema\x18\t \x01(\x08\x12\x10\n\x08has_cost\x18\n \x01(\x08\x12\x12\n\nreconciles\x18\x0b \x01(\x08\"4\n\x10GetPolicyRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"\x84\x01\n\x0ePolicyDocument\x12\x0e\n\x06\x65ngine\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\t\x12\x11\n\tapprovers\x18\x04 \x01(\x03\x12\x18\n\x10\x61pprovals_expire\x18\x05 \x01(\t\x12\x15\n\rdistinct_from\x18\x06 \x03(\t\"9\n\x15GetPolicyOfferRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"\x9b\x02\n\x0bPolicyOffer\x12\x10\n\x08revision\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\x15\n\roffered_at_ns\x18\x03 \x01(\x03\x12\x10\n\x08\x63ompared\x18\x04 \x01(\x03\x12\x10\n\x08loosened\x18\x05 \x01(\x03\x12\x11\n\ttightened\x18\x06 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x07 \x01(\x03\x12\x10\n\x08unjudged\x18\x08 \x01(\x03\x12\x15\n\x08sequence\x18\t \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06key_id\x18\n \x01(\t\x12\x0f\n\x07signers\x18\x0b \x03(\t\x12\r\n\x05state\x18\x0c \x01(\t\x12%\n\x05votes\x18\r \x03(\x0b\x32\x16.sidecar.v1.PolicyVoteB\x0b\n\t_sequence\"d\n\nPolicyVote\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0bvoted_at_ns\x18\x05 \x01(\x03\"W\n\x11VotePolicyRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\tB\n\n\x08_project\"1\n\rWhoAmIRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"v\n\x06\x43\x61ller\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07project\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04role\x18\x05 \x01(\t\x12\x10\n\x08projects\x18\x06 \x03(\t\x12\x13\n\x0bpermissions\x18\x07 \x03(\t\"5\n\x11GetVersionRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"5\n\x07Version\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03\x61pi\x18\x03 \x01(\t2\xba\x04\n\x0eSidecarService\x12H\n\x0cListProjects\x12\x1f.sidecar.v1.ListProjectsRequest\x1a\x17.sidecar.v1.ProjectList\x12?\n\tListTools\x12\x1c.sidecar.v1.ListToolsRequest\x1a\x14.sidecar.v1.ToolList\x12\x45\n\tGetPolicy\x12\x1c.sidecar.v1.GetPolicyRequest\x1a\x1a.sidecar.v1.PolicyDocument\x12L\n\x0eGetPolicyOffer\x12!.sidecar.v1.GetPolicyOfferRequest\x1a\x17.sidecar.v1.PolicyOffer\x12G\n\rApprovePolicy\x12\x1d.sidecar.v1.VotePolicyRequest\x1a\x17.sidecar.v1.PolicyOffer\x12\x44\n\nDenyPolicy\x12\x1d.sidecar.v1.VotePolicyRequest\x1a\x17.sidecar.v1.PolicyOffer\x12\x37\n\x06WhoAmI\x12\x19.sidecar.v1.WhoAmIRequest\x1a\x12.sidecar.v1.Caller\x12@\n\nGetVersion\x12\x1d.sidecar.v1.GetVersionRequest\x1a\x13.sidecar.v1.Versionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18sidecar/v1/sidecar.proto\x12\nsidecar.v1\"7\n\x13ListProjectsRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"<\n\x0bProjectList\x12-\n\x08projects\x18\x01 \x03(\x0b\x32\x1b.sidecar.v1.ProjectDocument\"s\n\x0fProjectDocument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61pture\x18\x03 \x01(\t\x12\x18\n\x10traces_retention\x18\x04 \x01(\t\x12\x19\n\x11\x63ontent_retention\x18\x05 \x01(\t\"4\n\x10ListToolsRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"3\n\x08ToolList\x12\'\n\x05tools\x18\x01 \x03(\x0b\x32\x18.sidecar.v1.ToolDocument\"\xc9\x01\n\x0cToolDocument\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08upstream\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\r\n\x05\x63lass\x18\x05 \x01(\t\x12\x0c\n\x04mode\x18\x06 \x01(\t\x12\x13\n\x0btool_digest\x18\x07 \x01(\t\x12\x0f\n\x07timeout\x18\x08 \x01(\t\x12\x12\n\nhas_schema\x18\t \x01(\x08\x12\x10\n\x08has_cost\x18\n \x01(\x08\x12\x12\n\nreconciles\x18\x0b \x01(\x08\"4\n\x10GetPolicyRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"\xa6\x01\n\x0ePolicyDocument\x12\x0e\n\x06\x65ngine\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\x0c\n\x04mode\x18\x03 \x01(\t\x12\x11\n\tapprovers\x18\x04 \x01(\x03\x12\x18\n\x10\x61pprovals_expire\x18\x05 \x01(\t\x12\x15\n\rdistinct_from\x18\x06 \x03(\t\x12 \n\x18\x61pprovals_execute_within\x18\x07 \x01(\t\"9\n\x15GetPolicyOfferRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"\x9b\x02\n\x0bPolicyOffer\x12\x10\n\x08revision\x18\x01 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x02 \x01(\t\x12\x15\n\roffered_at_ns\x18\x03 \x01(\x03\x12\x10\n\x08\x63ompared\x18\x04 \x01(\x03\x12\x10\n\x08loosened\x18\x05 \x01(\x03\x12\x11\n\ttightened\x18\x06 \x01(\x03\x12\x0f\n\x07\x63hanged\x18\x07 \x01(\x03\x12\x10\n\x08unjudged\x18\x08 \x01(\x03\x12\x15\n\x08sequence\x18\t \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06key_id\x18\n \x01(\t\x12\x0f\n\x07signers\x18\x0b \x03(\t\x12\r\n\x05state\x18\x0c \x01(\t\x12%\n\x05votes\x18\r \x03(\x0b\x32\x16.sidecar.v1.PolicyVoteB\x0b\n\t_sequence\"d\n\nPolicyVote\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0bvoted_at_ns\x18\x05 \x01(\x03\"W\n\x11VotePolicyRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x08revision\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\tB\n\n\x08_project\"1\n\rWhoAmIRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"v\n\x06\x43\x61ller\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07project\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04role\x18\x05 \x01(\t\x12\x10\n\x08projects\x18\x06 \x03(\t\x12\x13\n\x0bpermissions\x18\x07 \x03(\t\"5\n\x11GetVersionRequest\x12\x14\n\x07project\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\n\n\x08_project\"5\n\x07Version\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0b\n\x03\x61pi\x18\x03 \x01(\t2\xba\x04\n\x0eSidecarService\x12H\n\x0cListProjects\x12\x1f.sidecar.v1.ListProjectsRequest\x1a\x17.sidecar.v1.ProjectList\x12?\n\tListTools\x12\x1c.sidecar.v1.ListToolsRequest\x1a\x14.sidecar.v1.ToolList\x12\x45\n\tGetPolicy\x12\x1c.sidecar.v1.GetPolicyRequest\x1a\x1a.sidecar.v1.PolicyDocument\x12L\n\x0eGetPolicyOffer\x12!.sidecar.v1.GetPolicyOfferRequest\x1a\x17.sidecar.v1.PolicyOffer\x12G\n\rApprovePolicy\x12\x1d.sidecar.v1.VotePolicyRequest\x1a\x17.sidecar.v1.PolicyOffer\x12\x44\n\nDenyPolicy\x12\x1d.sidecar.v1.VotePolicyRequest\x1a\x17.sidecar.v1.PolicyOffer\x12\x37\n\x06WhoAmI\x12\x19.sidecar.v1.WhoAmIRequest\x1a\x12.sidecar.v1.Caller\x12@\n\nGetVersion\x12\x1d.sidecar.v1.GetVersionRequest\x1a\x13.sidecar.v1.Versionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,23 +46,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETPOLICYREQUEST']._serialized_start=587
   _globals['_GETPOLICYREQUEST']._serialized_end=639
   _globals['_POLICYDOCUMENT']._serialized_start=642
-  _globals['_POLICYDOCUMENT']._serialized_end=774
-  _globals['_GETPOLICYOFFERREQUEST']._serialized_start=776
-  _globals['_GETPOLICYOFFERREQUEST']._serialized_end=833
-  _globals['_POLICYOFFER']._serialized_start=836
-  _globals['_POLICYOFFER']._serialized_end=1119
-  _globals['_POLICYVOTE']._serialized_start=1121
-  _globals['_POLICYVOTE']._serialized_end=1221
-  _globals['_VOTEPOLICYREQUEST']._serialized_start=1223
-  _globals['_VOTEPOLICYREQUEST']._serialized_end=1310
-  _globals['_WHOAMIREQUEST']._serialized_start=1312
-  _globals['_WHOAMIREQUEST']._serialized_end=1361
-  _globals['_CALLER']._serialized_start=1363
-  _globals['_CALLER']._serialized_end=1481
-  _globals['_GETVERSIONREQUEST']._serialized_start=1483
-  _globals['_GETVERSIONREQUEST']._serialized_end=1536
-  _globals['_VERSION']._serialized_start=1538
-  _globals['_VERSION']._serialized_end=1591
-  _globals['_SIDECARSERVICE']._serialized_start=1594
-  _globals['_SIDECARSERVICE']._serialized_end=2164
+  _globals['_POLICYDOCUMENT']._serialized_end=808
+  _globals['_GETPOLICYOFFERREQUEST']._serialized_start=810
+  _globals['_GETPOLICYOFFERREQUEST']._serialized_end=867
+  _globals['_POLICYOFFER']._serialized_start=870
+  _globals['_POLICYOFFER']._serialized_end=1153
+  _globals['_POLICYVOTE']._serialized_start=1155
+  _globals['_POLICYVOTE']._serialized_end=1255
+  _globals['_VOTEPOLICYREQUEST']._serialized_start=1257
+  _globals['_VOTEPOLICYREQUEST']._serialized_end=1344
+  _globals['_WHOAMIREQUEST']._serialized_start=1346
+  _globals['_WHOAMIREQUEST']._serialized_end=1395
+  _globals['_CALLER']._serialized_start=1397
+  _globals['_CALLER']._serialized_end=1515
+  _globals['_GETVERSIONREQUEST']._serialized_start=1517
+  _globals['_GETVERSIONREQUEST']._serialized_end=1570
+  _globals['_VERSION']._serialized_start=1572
+  _globals['_VERSION']._serialized_end=1625
+  _globals['_SIDECARSERVICE']._serialized_start=1628
+  _globals['_SIDECARSERVICE']._serialized_end=2198
 # @@protoc_insertion_point(module_scope)

@@ -76,20 +76,22 @@ class GetPolicyRequest(_message.Message):
     def __init__(self, project: _Optional[str] = ...) -> None: ...
 
 class PolicyDocument(_message.Message):
-    __slots__ = ("engine", "revision", "mode", "approvers", "approvals_expire", "distinct_from")
+    __slots__ = ("engine", "revision", "mode", "approvers", "approvals_expire", "distinct_from", "approvals_execute_within")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     APPROVERS_FIELD_NUMBER: _ClassVar[int]
     APPROVALS_EXPIRE_FIELD_NUMBER: _ClassVar[int]
     DISTINCT_FROM_FIELD_NUMBER: _ClassVar[int]
+    APPROVALS_EXECUTE_WITHIN_FIELD_NUMBER: _ClassVar[int]
     engine: str
     revision: str
     mode: str
     approvers: int
     approvals_expire: str
     distinct_from: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, engine: _Optional[str] = ..., revision: _Optional[str] = ..., mode: _Optional[str] = ..., approvers: _Optional[int] = ..., approvals_expire: _Optional[str] = ..., distinct_from: _Optional[_Iterable[str]] = ...) -> None: ...
+    approvals_execute_within: str
+    def __init__(self, engine: _Optional[str] = ..., revision: _Optional[str] = ..., mode: _Optional[str] = ..., approvers: _Optional[int] = ..., approvals_expire: _Optional[str] = ..., distinct_from: _Optional[_Iterable[str]] = ..., approvals_execute_within: _Optional[str] = ...) -> None: ...
 
 class GetPolicyOfferRequest(_message.Message):
     __slots__ = ("project",)

@@ -9,7 +9,7 @@ from importlib import resources
 LEDGER = (
     *("keys", "ledger", "rotation", "identity", "budget", "approvals", "attempts", "stop"),
     *("webhooks", "durable", "audit", "owners", "deadlines", "sign_in", "signing", "glass"),
-    "pages",
+    *("pages", "excluded"),
 )
 JOURNAL = ("journal",)
 TRACES = ("traces", "verdicts", "export", "runs", "bounds")

@@ -315,10 +315,11 @@ def test_what_is_done_to_keys_is_in_the_chain_before_anything_done_with_them(bac
         ]  # fmt: skip
         with store.keys() as keys:
             await asyncio.to_thread(keys.add_key, key("k2"))
-        await asyncio.to_thread(store.query, ALTER)
+        for change in ALTERED:
+            await asyncio.to_thread(store.query, ALTER.format(change))
         await opened.checkpoint(NOW)
-        assert [each.kind for each in opened.entries_after(0, 99)][-2:] == [
-            *("key_created", "key_altered")
+        assert [each.kind for each in opened.entries_after(0, 99)][-4:] == [
+            *("key_created", "key_altered", "key_altered", "key_altered")
         ]
 
     with ledgers(backend, tmp_path) as store:
@@ -327,4 +328,5 @@ def test_what_is_done_to_keys_is_in_the_chain_before_anything_done_with_them(bac
         on_ledger(store, scenario)
 
 
-ALTER = "UPDATE api_key SET tools = 'pay' WHERE key_id = 'k2'"
+ALTER = "UPDATE api_key SET {} WHERE key_id = 'k2'"
+ALTERED = ("tools = 'pay'", "owner = 'nobody'", "on_behalf_of = 'nobody'")
