@@ -157,7 +157,8 @@ def house(policy, registry):
         version=documents.Version(name="agenttwin-sidecar", version="0", api="1"),
         policy=documents.PolicyDocument(
             engine="embedded", revision=policy.revision, mode="enforce", approvers=1,
-            approvals_expire="10m", approvals_execute_within="10m", distinct_from=("requester", "owner"),
+            approvals_expire="10m", approvals_execute_within="10m",
+            distinct_from=("requester", "owner"),
         ),
         tools=tuple(tool_document(each, "enforce") for each in registry.tools.values()),
         projects={},
