@@ -11,6 +11,7 @@ from msgspec import Struct
 from sidecar.chaos.plan import Step, Upstream
 
 CONFIG = "sidecar.yaml"
+POLICY = "policy"
 _ARMED = "armed"
 _ANY_PORT = "127.0.0.1:0"
 _TOOLS = (
@@ -23,6 +24,12 @@ _RECIPE = {
     "done": "size(response.json.found) > 0",
     "settle": "200ms",
 }
+_RULES = """package agenttwin.v1
+
+decide := {"effect": "allow", "reasons": [{"code": "under_proof"}]} if input.resource.id
+
+list := {"effect": "allow", "reasons": [{"code": "under_proof"}]} if input.resource.id
+"""
 
 
 def make_folder(folder: Path) -> None:
@@ -45,7 +52,10 @@ class Ground(Struct, frozen=True, kw_only=True):
 
 
 def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
-    """Write what a gateway is started with; the configuration file. YAML takes JSON as it is."""
+    """Write what a gateway is started with; the configuration file. YAML takes JSON as it is.
+
+    Beside it lies ``POLICY``, a bundle that is loaded soon, for who starts hundreds of gateways.
+    """
     tools = []
     for name, class_, method, path in _TOOLS:
         tool: dict[str, object] = {
@@ -86,6 +96,8 @@ def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
     file = folder / CONFIG
     file.write_text(json.dumps(document))
     (folder / "seal-key").write_text(ground.seal_key)
+    (folder / POLICY).mkdir(exist_ok=True)
+    (folder / POLICY / "policy.rego").write_text(_RULES)
     return file
 
 

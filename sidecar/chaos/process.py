@@ -3,7 +3,8 @@
 **Rules**
 1. Listener, policy worker, ledger, egress and keys are those of ``sidecar serve``, opened by
    ``app`` from a configuration file; a whole life is that sidecar itself, pipeline, receivers and
-   control with it. Only two ports are wrapped, to die before or after their work.
+   control with it, and the policy that ships. A gateway alone has a policy of two rules, so that it
+   starts soon. Only two ports are wrapped, to die before or after their work.
 2. Death is SIGKILL: nothing is flushed, closed or told.
 3. ``spoil`` is for tests of the proof itself: a ledger with a fault that the proof must find.
 """
@@ -17,6 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import structs
+
 from sidecar.app.loading import load_config
 from sidecar.app.opening import open_backend
 from sidecar.app.people import open_identity
@@ -24,7 +27,7 @@ from sidecar.app.policy import policy_port
 from sidecar.app.sealing import keyring, master_key
 from sidecar.app.serving import Between, sidecar
 from sidecar.app.tools import open_registry
-from sidecar.chaos.files import CONFIG, armed
+from sidecar.chaos.files import CONFIG, POLICY, armed
 from sidecar.egress.client import Egress
 from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.desk import Ports, Settings
@@ -90,7 +93,8 @@ async def _live(folder: Path, ready: Connection, between: Between) -> None:
         egress = Egress()
         stack.push_async_callback(egress.close)
         registry = open_registry(loaded)
-        policy = policy_port(config.policy, loaded)
+        quick = structs.replace(config.policy, bundle=config.policy.bundle or POLICY)
+        policy = policy_port(quick, loaded)
         stack.push_async_callback(policy.stop)
         await policy.start()
         ports = Ports(
