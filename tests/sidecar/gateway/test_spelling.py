@@ -101,6 +101,7 @@ def test_under_a_key_what_is_volatile_of_a_form_counts_no_more_and_all_else_does
         return fingerprint(typed(FORM, body, path="/pay"))
 
     assert of(b"a=1&at=1") == of(b"a=1&at=2") != of(b"a=2&at=1")
+    assert of(b"a=1&b=2&at=1") == of(b"a=1&b=2&at=2") != of(b"b=2&a=1&at=1")
     one, other = (multipart_at(at, "1") for at in "12")
     assert fingerprint(one) == fingerprint(other) != fingerprint(multipart_at("1", "2"))
 
