@@ -156,7 +156,7 @@ def deny(
     store: str | None,
     output: str,
 ) -> None:
-    """Deny a request; one denial ends it."""
+    """Deny a request; one denial ends it. One that is approved and not used is taken back."""
     _decide("deny", approval_id, reason, load_config(config, store, client__key=key), output)
 
 

@@ -7,8 +7,9 @@
    neither the requester nor a key of the same person (the same name) decides, nor who owns the
    agent, nor on whose behalf it acts, and nobody counts twice. Where more than one must approve,
    who has no name cannot be told from another and does not count.
-3. One deny ends it. Time ends it: it is decided by one moment and used by another, expired is
-   denied, and no setting turns it into an allowance. Policy shortens both, and lengthens neither.
+3. One deny ends it, until the call is made: an approval can be taken back. Time ends it: it is
+   decided by one moment and used by another, expired is denied, and no setting turns it into an
+   allowance. Policy shortens both, and lengthens neither.
 4. An approval holds for one action under one key, one policy revision and one tool definition;
    once policy or tool is another, it is invalidated whatever votes it has.
 """

@@ -115,7 +115,8 @@ def why_not_counted(
     """
     if approval is None:
         return "no_such_approval"
-    if approval.status != "pending":
+    takes_back = ballot.decision == "deny" and approval.status == "approved"
+    if approval.status != "pending" and not takes_back:
         return f"approval_{approval.status}"
     if approval.expires_at_ns <= ballot.now_ns:
         return "approval_expired"

@@ -64,7 +64,7 @@ def test_a_vote_that_races_the_revocation_of_its_key_approves_no_call_after_it(s
 
 @pytest.mark.requirement("APR-01")
 @pytest.mark.row("C")
-def test_votes_for_and_against_at_once_end_in_one_word(store):
+def test_votes_for_and_against_at_once_end_in_a_denial(store):
     async def scenario(opened):
         for number in range(ROUNDS):
             name = f"v{number}"
@@ -76,13 +76,64 @@ def test_votes_for_and_against_at_once_end_in_one_word(store):
             ]  # fmt: skip
             await asyncio.gather(*map(opened.vote, votes))
             found = opened.find_approval(name)
-            denied = any(vote.decision == "deny" for vote in found.votes)
-            assert found.status == ("denied" if denied else "approved")
+            assert found.status == "denied", "whichever came first, a denial is the last word"
             ends = [
                 each for each in opened.entries_after(0, 9999)
                 if each.kind == "approval_resolved" and f'"{name}"' in each.body
             ]  # fmt: skip
-            assert len(ends) == 1
+            assert "denied" in ends[-1].body and len(ends) <= 2
+
+    run(store, scenario)
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.row("C")
+def test_an_approval_is_taken_back_until_it_is_used_and_not_after(store):
+    async def scenario(opened):
+        for name, who in (("own", "ann"), ("other", "ben")):
+            await opened.ask_approval(asked(name, key_hash=name))
+            vote = ballot(approval_id=name, voter="key:a", voter_name="ann")
+            assert await opened.vote(vote) is None
+            assert await opened.take_token("p", name, NOW), "the agent has the token already"
+            back = ballot("deny", approval_id=name, voter=f"key:{who}", voter_name=who)
+            assert await opened.vote(back) is None
+            assert opened.find_approval(name).status == "denied"
+            assert await opened.commit_intent(spending(name)) == NotCommitted(
+                code="approval_denied"
+            )
+            assert await opened.vote(back) == "approval_denied"
+        own = opened.find_approval("own").votes
+        assert [(each.voter, each.decision) for each in own] == [("key:ann", "deny")]
+        said = [each.body for each in opened.entries_after(0, 99) if each.kind == "approval_vote"]
+        assert len(said) == 4, "both words of who took it back are in the chain"
+        await opened.ask_approval(asked("used", key_hash="used"))
+        assert await opened.vote(ballot(approval_id="used", voter_name="ann")) is None
+        assert isinstance(await opened.commit_intent(spending("used")), Committed)
+        late = ballot("deny", approval_id="used", voter_name="ann")
+        assert await opened.vote(late) == "approval_consumed"
+
+    run(store, scenario)
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.row("C")
+def test_what_is_taken_back_at_the_moment_of_the_call_is_made_or_denied_and_never_both(store):
+    async def scenario(opened):
+        made = 0
+        for number in range(ROUNDS):
+            name = f"t{number}"
+            await opened.ask_approval(asked(name, key_hash=name))
+            assert await opened.vote(ballot(approval_id=name, voter_name="ann")) is None
+            back = opened.vote(ballot("deny", approval_id=name, voter="w", voter_name="ben"))
+            spend = opened.commit_intent(spending(name))
+            order = (back, spend) if number % 2 else (spend, back)
+            ends = await asyncio.gather(*order)
+            denied, spent = ends if number % 2 else ends[::-1]
+            made += isinstance(spent, Committed)
+            assert (denied, spent) == (None, NotCommitted(code="approval_denied")) or (
+                denied == "approval_consumed" and isinstance(spent, Committed)
+            )
+        assert 0 < made < ROUNDS, "both orders were played"
 
     run(store, scenario)
 

@@ -120,7 +120,7 @@ class ApprovalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Deny(self, request, context):
-        """Deny a request, with a reason; one denial ends it.
+        """Deny a request, with a reason; one denial ends it, until the call is made.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -186,7 +186,7 @@ def instant(at_ns: int) -> str:
 
 
 def _form(approval: Approval, signed: Signed, why_not: str | None) -> str:
-    if approval.status != "pending":
+    if approval.status not in ("pending", "approved"):
         return ""
     if why_not is not None:
         return f'<p class="told">You cannot decide this: {_shown(why_not)}.</p>'
@@ -197,8 +197,16 @@ def _form(approval: Approval, signed: Signed, why_not: str | None) -> str:
         f'<input type="hidden" name="shown_digest" value="{escape(approval.shown_digest)}">'
         '<label>Why (kept in the audit chain)<textarea name="reason" required maxlength="1000"'
         ' rows="3"></textarea></label>'
+        f"{_buttons(approval)}</form>"
+    )
+
+
+def _buttons(approval: Approval) -> str:
+    if approval.status == "approved":
+        return '<button name="decision" value="deny">Take the approval back</button>'
+    return (
         '<button name="decision" value="approve">Approve this one call</button>'
-        '<button name="decision" value="deny">Deny</button></form>'
+        '<button name="decision" value="deny">Deny</button>'
     )
 
 

@@ -4,7 +4,8 @@
 1. Consuming is one UPDATE that checks all it is bound to; it succeeds for one caller.
 2. A request is asked once: the same action and key find the request that is there, unless it was
    consumed or its policy or tool has changed since.
-3. A person votes once on a request, whatever number of keys they have.
+3. A person votes once on a request, whatever number of keys they have; they may take an approval
+   back, by a denial, until it is used.
 4. An approval that came back from a call that was not sent comes back once.
 5. A vote stands as long as its voter's key does and may decide: with the key it is revoked or runs
    out, however long ago it was cast. Who votes without a key of this ledger (a token, an episode)
@@ -109,9 +110,10 @@ async def insert(turn: Turn, asked: Approval, summary: bytes) -> None:
 
 
 async def set_status(turn: Turn, approval_id: str, status: str) -> bool:
-    """Resolve a pending request; False when it is pending no more."""
+    """Resolve a request that waits for a decision or for its call; False when it waits no more."""
     done = await turn.connection.execute(
-        "UPDATE approval SET status = $1 WHERE approval_id = $2 AND status = 'pending'",
+        "UPDATE approval SET status = $1 WHERE approval_id = $2"
+        " AND status IN ('pending', 'approved')",
         *(status, approval_id),
     )
     return _changed(done)
@@ -129,10 +131,15 @@ async def set_approved(turn: Turn, approval_id: str, execute_by_ns: int) -> bool
 
 
 async def add_vote(turn: Turn, ballot: Ballot) -> bool:
-    """Keep a vote; False when this person has voted on the request already."""
+    """Keep a vote; False when this person has voted on the request already, and does not take an
+    approval back."""
     done = await turn.connection.execute(
         "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
-        " shown_digest, authn) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+        " shown_digest, authn) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+        " ON CONFLICT (approval_id, identity) DO UPDATE SET voter = excluded.voter,"
+        " decision = 'deny', reason = excluded.reason, voted_at_ns = excluded.voted_at_ns,"
+        " shown_digest = excluded.shown_digest, authn = excluded.authn"
+        " WHERE vote.decision = 'approve' AND excluded.decision = 'deny'",
         *(ballot.approval_id, ballot.voter, kept(identity_of(ballot)), ballot.decision),
         *(kept(ballot.reason), ballot.now_ns, ballot.shown_digest),
         kept(encode_authn(ballot.authn)),

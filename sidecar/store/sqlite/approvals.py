@@ -4,7 +4,8 @@
 1. Consuming is one UPDATE that checks all it is bound to; it succeeds for one caller.
 2. A request is asked once: the same action and key find the request that is there, unless it was
    consumed or its policy or tool has changed since.
-3. A person votes once on a request, whatever number of keys they have.
+3. A person votes once on a request, whatever number of keys they have; they may take an approval
+   back, by a denial, until it is used.
 4. An approval that came back from a call that was not sent comes back once.
 5. A vote stands as long as its voter's key does and may decide: with the key it is revoked or runs
    out, however long ago it was cast. Who votes without a key of this ledger (a token, an episode)
@@ -102,9 +103,10 @@ def insert(connection: sqlite3.Connection, asked: Approval, summary: bytes) -> N
 
 
 def set_status(connection: sqlite3.Connection, approval_id: str, status: str) -> bool:
-    """Resolve a pending request; False when it is pending no more."""
+    """Resolve a request that waits for a decision or for its call; False when it waits no more."""
     cursor = connection.execute(
-        "UPDATE approval SET status = ? WHERE approval_id = ? AND status = 'pending'",
+        "UPDATE approval SET status = ? WHERE approval_id = ?"
+        " AND status IN ('pending', 'approved')",
         (status, approval_id),
     )
     return cursor.rowcount > 0
@@ -122,10 +124,15 @@ def set_approved(connection: sqlite3.Connection, approval_id: str, execute_by_ns
 
 
 def add_vote(connection: sqlite3.Connection, ballot: Ballot) -> bool:
-    """Keep a vote; False when this person has voted on the request already."""
+    """Keep a vote; False when this person has voted on the request already, and does not take an
+    approval back."""
     cursor = connection.execute(
         "INSERT INTO vote (approval_id, voter, identity, decision, reason, voted_at_ns,"
-        " shown_digest, authn) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        " shown_digest, authn) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (approval_id, identity) DO UPDATE SET voter = excluded.voter,"
+        " decision = 'deny', reason = excluded.reason, voted_at_ns = excluded.voted_at_ns,"
+        " shown_digest = excluded.shown_digest, authn = excluded.authn"
+        " WHERE decision = 'approve' AND excluded.decision = 'deny'",
         (
             *(ballot.approval_id, ballot.voter, identity_of(ballot)),
             *(ballot.decision, ballot.reason, ballot.now_ns, ballot.shown_digest),

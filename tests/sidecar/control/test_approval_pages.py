@@ -90,13 +90,33 @@ def test_a_person_signs_in_sees_what_is_asked_and_approves_it_once(tmp_path):
         done = await browser.post(f"{path}/vote", vote)
         assert done.status == 303 and done.headers["location"].startswith(path)
         after = await browser.get(done.headers["location"])
-        assert "approved" in text(after) and "/vote" not in text(after)
+        assert "approved" in text(after) and 'value="approve"' not in text(after)
+        assert "Take the approval back" in text(after)
         again = await browser.post(f"{path}/vote", vote)
         assert again.status == 409
         (kept,) = each.ledger.find_approval(approval_id).votes
         assert (kept.reason, kept.shown_digest) == ("order checked", stored.shown_digest)
         token = (await each.ask("GET", f"/v1/approvals/{approval_id}")).json["token"]
         assert (await each.refund("17", key="a", amount=500, Approval_Token=token)).status == 201
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.row("C")
+def test_an_approval_is_taken_back_on_the_page_before_its_call_is_made(tmp_path):
+    async def scenario(each):
+        path = f"/approvals/{await pending(each)}"
+        browser = Browser(each)
+        await browser.sign_in(each.approver)
+        vote = {**form_of(await browser.get(path)), "reason": "ok", "decision": "approve"}
+        await browser.post(f"{path}/vote", vote)
+        token = (await each.ask("GET", f"/v1{path}")).json["token"]
+        back = {**form_of(await browser.get(path)), "reason": "wrong one", "decision": "deny"}
+        assert (await browser.post(f"{path}/vote", back)).status == 303
+        refused = await each.refund("17", key="a", amount=500, Approval_Token=token)
+        assert refused.json["code"] == "approval_denied" and each.shop.effects() == 0
+        assert "/vote" not in text(await browser.get(path))
 
     run(tmp_path, scenario)
 
