@@ -12,6 +12,7 @@
 import json
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from sidecar import clock
@@ -22,8 +23,9 @@ from sidecar.gateway.problem import Refused
 from sidecar.gateway.registry import RegisteredTool
 from sidecar.gateway.rpc import handle, head, message, sealed, wording
 from sidecar.gateway.rpc.handle import Task
-from sidecar.gateway.rpc.http import Talk
+from sidecar.gateway.rpc.http import Talk, json_answer
 from sidecar.gateway.rpc.message import RpcRefused
+from sidecar.gateway.rpc.result import tagged
 from sidecar.telemetry import CANCELLED
 
 _PURPOSE = "task"
@@ -70,12 +72,14 @@ class Tasks:
         if tool is None or not await talk.gateway.sees(tool, talk.asked.principal):
             raise _no_such()
         if talk.said.method == handle.GET:
-            return talk.result(self._stands(talk, task))
+            assert talk.said.id is not None
+            return json_answer(message.result(talk.said.id, self._stands(talk, task)), 200)
         if talk.said.method == handle.CANCEL:
             CANCELLED.labels(tool.config.class_, "ran_on").inc()
         return talk.result({"resultType": "complete"})
 
-    def _stands(self, talk: Talk, task: Task) -> dict[str, Any]:
+    def _stands(self, talk: Talk, task: Task) -> bytes:
+        """The task as it stands, its result as the text it is."""
         try:
             claim, runs = talk.gateway.claimed(task.tool, task.key, talk.asked.principal)
         except StoreUnavailable as failure:
@@ -86,20 +90,19 @@ class Tasks:
         error = handle.failed(claim, runs=runs)
         told: dict[str, Any] = {}
         if error is None and claim.answer is not None:
-            raw, error = wording.kept_answer(response.stored(claim, clock.now_ns()))
+            kept = response.stored(claim, clock.now_ns())
+            raw, error = wording.kept_answer(kept)
             if raw is not None:
-                ours = {"agenttwin/gateway-receipt": claim.receipt_id} if claim.receipt_id else {}
-                result = {"resultType": "complete", **json.loads(raw)}
-                meta = result.get("_meta")
-                result["_meta"] = {**(meta if isinstance(meta, dict) else {}), **ours}
-                told = {"result": result}
+                result = tagged(raw, kept.headers, modern=True, private=False)
+                told = {"result": msgspec.Raw(result)}
             elif error is not None:
                 said = wording.of_server(error)
                 error = {"code": said.code, "message": said.message, "data": said.data}
         if error is not None:
             told = {"error": error, "statusMessage": error["message"]}
         status = "failed" if error is not None else "completed" if told else "working"
-        return {"resultType": "complete", **task.document(status, claim.updated_at_ns), **told}
+        document = task.document(status, claim.updated_at_ns)
+        return msgspec.json.encode({"resultType": "complete", **document, **told})
 
     @staticmethod
     def _read(talk: Talk) -> Task:
