@@ -2,7 +2,8 @@
 differently; everything else is refused.
 
 **Rules**
-1. Nothing stands before the first boundary or after the last; lines end with CRLF; a part has
+1. Nothing stands before the first boundary or after the last, and none within a part: some readers
+   take one after a bare LF, or after nothing. Lines end with CRLF; a part has
    ``Content-Disposition`` with a quoted name (and file name) and at most a ``Content-Type``, each
    once, unfolded, and no transfer encoding.
 2. Each part is known by name, file name, media type, size and SHA-256, in order: that is what the
@@ -23,7 +24,7 @@ PARTS_MAX = 100
 TEXT_BYTES_MAX = 64 * 1024
 _HEAD_BYTES_MAX = 4096
 _BOUNDARY = re.compile(
-    r"multipart/form-data\s*;\s*boundary=(?:\"([^\"]+)\"|([^\s;\"]+))\s*\Z", re.I
+    r"multipart/form-data\s*;\s*boundary=(?:\"([^\"]+)\"|([0-9A-Za-z'+_.-]+))\s*\Z", re.I
 )
 _BOUNDARY_CHARS = re.compile(r"[0-9A-Za-z'()+_,./:=?-]{1,70}\Z")
 _DISPOSITION = re.compile(
@@ -153,8 +154,11 @@ class Multipart:
 
     def _body(self) -> bool:
         assert self._open is not None
-        at = self._rest.find(self._delimiter)
-        if at >= 0:
+        line = self._rest.find(self._line)
+        at = line - 2
+        if line >= 0 and not self._rest.startswith(self._delimiter, max(at, 0)):
+            raise NotMultipart(f"part {len(self._parts) + 1} holds its boundary")
+        if line >= 0:
             self._open.add(bytes(self._rest[:at]))
             self._parts.append(self._open.end())
             del self._rest[: at + len(self._delimiter)]

@@ -292,7 +292,7 @@ def read(body, boundary="b", size=1):
 
 @given(st.binary(max_size=60), st.text("ab -\r\n", max_size=20), st.integers(1, 40))
 def test_a_form_is_the_same_however_it_arrives(content, note, size):
-    if b"\r\n--b" in content or b"\r\n--b" in note.encode():
+    if b"--b" in content or "--b" in note:
         return
     text, file = read(form(content, "b", note), size=size)
     assert (text.name, text.text, file.size) == ("note", note, len(content))

@@ -14,7 +14,7 @@ from sidecar.gateway.policy import release
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 
-SIZE = 5_000_000
+SIZE = 1_000_000  # about what JSON may be: it is read in memory, as a whole
 MOST = 6 * 1024**2
 RULES = """package agenttwin.v1
 
@@ -76,14 +76,15 @@ async def judged_whole(folder, policy):
         assert await asked(each, whole, 1) == 201
         assert await asked(each, whole, 2, chunked=True) == 201
         assert await asked(each, other, 3) in (403, 503)
-        assert await asked(each, body_of(MOST), 4) in (413, None)
-        assert await asked(each, body_of(MOST), 5, chunked=True) in (413, None)
+        for number, size in enumerate((2_000_000, MOST)):
+            assert await asked(each, body_of(size), f"a{number}") in (413, None)
+            assert await asked(each, body_of(size), f"b{number}", chunked=True) in (411, 413, None)
         assert seen == [whole, whole]
 
 
 @pytest.mark.requirement("GW-05")
 @pytest.mark.row("T56")
-def test_a_body_of_megabytes_is_judged_and_sent_whole(tmp_path):
+def test_a_large_body_is_judged_and_sent_whole_or_not_at_all(tmp_path):
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle" / "rules.rego").write_text(RULES % SIZE)
     worker = PolicyWorker(load_bundle(tmp_path / "bundle"), deadline_ns=5_000_000_000)
@@ -93,7 +94,7 @@ def test_a_body_of_megabytes_is_judged_and_sent_whole(tmp_path):
 @pytest.mark.full
 @pytest.mark.requirement("GW-05")
 @pytest.mark.row("T56")
-def test_a_body_of_megabytes_reaches_a_real_opa_server_whole_or_is_denied(tmp_path):
+def test_a_large_body_reaches_a_real_opa_server_whole_or_is_denied(tmp_path):
     pytest.importorskip("opa_client", reason="needs the extra opa (opa-python-client)")
     archive = release.make({"rules.rego": (RULES % SIZE).encode()})
 
@@ -110,7 +111,7 @@ def test_a_body_of_megabytes_reaches_a_real_opa_server_whole_or_is_denied(tmp_pa
             )  # fmt: skip
             whole, other = body_of(SIZE), body_of(SIZE - 1)
             found = [await asked(each, whole, 1), await asked(each, other, 2)]
-            # Five megabytes twice over take a busy machine more than the 150 ms there are.
+            # A megabyte twice over may take a busy machine more than the 150 ms there are.
             assert found[0] in (201, 503) and found[1] in (403, 503)
             assert seen == [whole] * (found[0] == 201)
 
