@@ -1,11 +1,15 @@
 """The processes of the gateway's benchmark: upstream, bare proxy, gateway; and nginx with OPA.
 
-Each process of ours prints its port and serves until its stdin closes.
+Each process of ours prints its port and serves until its stdin closes; between the lines ``begin``
+and ``end N`` it profiles what it does for N requests.
 """
 
 import asyncio
 import copy
+import cProfile
+import io
 import json
+import pstats
 import shutil
 import sys
 from pathlib import Path
@@ -37,6 +41,7 @@ CLOSE = []
 """What this process opened, to be closed when stdin ends."""
 ANSWER = json.dumps({"refunded": True, "order": "x" * 100}).encode()
 DENIED = "close_order"
+END = "end of the profile"
 
 _REGO = """package bench
 import rego.v1
@@ -164,9 +169,23 @@ async def serve(arguments):
     port = await start(*rest)
     keep_objects()  # as a sidecar does
     print(port, flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    profile = cProfile.Profile()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        if line.startswith("begin"):
+            profile.enable()
+        else:
+            profile.disable()
+            told(profile, int(line.split()[1]))
     for close in reversed(CLOSE):
         await close()
+
+
+def told(profile, requests):
+    """Print what the event loop's thread did for each request, most of its own time first."""
+    stats = pstats.Stats(profile, stream=(text := io.StringIO()))
+    print(f"{stats.total_calls / requests:.0f} function calls a request")
+    stats.strip_dirs().sort_stats("tottime").print_stats(25)
+    print(text.getvalue() + END, flush=True)
 
 
 def nginx_with_opa(folder, target):

@@ -23,7 +23,7 @@ from pathlib import Path
 import uvloop
 
 sys.path[:0] = [str(Path(__file__).parent)]
-from _guarded import nginx_with_opa  # noqa: E402
+from _guarded import END, nginx_with_opa  # noqa: E402
 
 AT_ONCE = 16
 SHARES = (0.5, 0.95, 0.99)
@@ -193,16 +193,40 @@ def start(*arguments):
     return child, int(child.stdout.readline())
 
 
+def stop(*children):
+    for child in children:
+        child.stdin.close()
+        child.wait()
+
+
+async def profiled(gateway, port, calls, make):
+    """Print what the gateway's event loop does for each of these calls, one at a time."""
+    await one_by_one(port, [make("/t", number) for number in range(calls)])
+    gateway.stdin.write("begin\n")
+    gateway.stdin.flush()
+    await one_by_one(port, [make("/t", number) for number in range(calls, 2 * calls)])
+    gateway.stdin.write(f"end {calls}\n")
+    gateway.stdin.flush()
+    for line in iter(gateway.stdout.readline, END + "\n"):
+        print(line, end="")
+
+
 def main():
     """Start the processes, measure, stop them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", choices=("read", "irreversible"))
     options, _ = parser.parse_known_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         tool, tool_port = start("upstream")
         proxy, proxy_port = start("proxy", tool_port)
         guarded, gateway_port = start("gateway", tool_port, folder)
+        if options.profile:
+            make = {"read": get, "irreversible": refund}[options.profile]
+            uvloop.run(profiled(guarded, gateway_port, options.calls, make))
+            stop(guarded, proxy, tool)
+            return
         peers, missing = nginx_with_opa(folder, tool_port)
         ports = {"direct": tool_port, "bare proxy": proxy_port}
         if peers is None:
@@ -215,9 +239,7 @@ def main():
         finally:
             for peer in peers or ():
                 peer.stop()
-            for child in (guarded, proxy, tool):
-                child.stdin.close()
-                child.wait()
+            stop(guarded, proxy, tool)
 
 
 if __name__ == "__main__":
