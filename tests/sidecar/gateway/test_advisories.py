@@ -209,12 +209,12 @@ def test_no_credential_is_read_as_sql_on_any_route_of_any_listener(tmp_path):
             )]  # fmt: skip
             asked = 0
             for number, (port, method, path) in enumerate(routes):
-                for text in INJECTIONS[number % 3 :: 3]:
+                for text in INJECTIONS[number % 5 :: 5]:
                     for value in shown(text)[number % 2 :: 2]:
                         reply = await raw(port, method, path, value)
                         assert reply in (400, 401, 404), (method, path, value, reply)
                         asked += 1
-            assert asked > 300
+            assert asked > 150
             assert kept(tmp_path) == before
             assert each.shop.requests == 0
 
@@ -324,11 +324,11 @@ def test_sessions_that_are_opened_and_left_are_not_kept(tmp_path):
         }}  # fmt: skip
         wire = each.server._mcp
         opened = set()
-        for _ in range(300):
+        for _ in range(60):
             _, headers, _ = await each.post(hello)
             opened.add(headers["mcp-session-id"])
         held = [value for value in vars(wire).values() if hasattr(value, "__len__")]
-        assert len(opened) == 300 and [len(value) for value in held if value is not wire._page]
+        assert len(opened) == 60 and [len(value) for value in held if value is not wire._page]
         assert all(len(value) == 0 for value in (wire._pending, wire._running))
         assert len(each.upstreams._sessions) <= 1  # of ours at the server: one for each tenant
 

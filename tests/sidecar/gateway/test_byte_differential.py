@@ -20,7 +20,7 @@ from yarl import URL
 from sidecar.gateway.config import Match, Tool
 from sidecar.gateway.registry import Registry
 
-REQUESTS = 600
+REQUESTS = 520
 TOOLS = tuple(
     Tool(
         name=f"{method}-{depth}".lower(),
