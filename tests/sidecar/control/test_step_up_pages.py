@@ -77,14 +77,17 @@ def test_who_signed_in_too_weakly_is_sent_to_do_it_again_and_then_approves(tmp_p
     run(tmp_path, scenario)
 
 
-@pytest.mark.requirement("APR-01")
-@pytest.mark.parametrize(
-    "query", ["&acr=a%0d%0ab", "&acr=%22%3e", "&max_age=0", "&max_age=-1", "&max_age=1e9", "&acr="]
+ODD_LINKS = (
+    *("&acr=a%0d%0ab", "&acr=%22%3e", "&max_age=0", "&max_age=-1", "&max_age=1e9", "&acr="),
 )
-def test_what_a_link_asks_of_the_provider_is_plain_or_nothing(tmp_path, query):
+
+
+@pytest.mark.requirement("APR-01")
+def test_what_a_link_asks_of_the_provider_is_plain_or_nothing(tmp_path):
     async def scenario(each):
-        asked = parse_qs(urlsplit(await Visitor(each).sent_away("/approvals", query)).query)
-        assert not {"acr_values", "max_age"} & asked.keys()
+        for query in ODD_LINKS:
+            asked = parse_qs(urlsplit(await Visitor(each).sent_away("/approvals", query)).query)
+            assert not {"acr_values", "max_age"} & asked.keys(), query
 
     run(tmp_path, scenario)
 
