@@ -441,9 +441,12 @@ class Performer:
         queued = self._ledger.durable_of(scope) if scope else None
         if queued is not None and queued.state == "discarded":
             return events.IntentRefused(code="call_cancelled")
+        approval = self._ledger.find_approval(approval_id) if approval_id else None
+        if approval is not None and approval.status != "approved":
+            return None  # the transaction refuses it, and says why
         until_ns = obligations.held_until_ns(
             self._decision,
-            approval=self._ledger.find_approval(approval_id) if approval_id else None,
+            approval=approval,
             queued_at_ns=queued.created_at_ns if queued and queued.state == "waiting" else None,
         )
         if until_ns is None:

@@ -175,6 +175,21 @@ def test_an_approved_call_is_held_from_the_last_vote_on_and_its_approval_is_not_
     run(tmp_path, scenario, COOL, effect="require_approval")
 
 
+@pytest.mark.requirement("GW-02")
+def test_an_approval_that_is_taken_back_while_its_call_is_held_lets_nothing_through(tmp_path):
+    async def scenario(each):
+        token = await each.approved_token("17", key="a", amount=20)
+        (approval,) = each.ledger.list_approvals()
+        assert await each.approve(approval.approval_id, "deny", voter="key:other") is None
+        for sent in ({"Approval_Token": token}, {"Prefer": "wait=1"}):
+            refused = await each.refund("17", key="a", **sent)
+            assert (refused.status, refused.json["code"]) == (403, "approval_denied")
+        assert each.shop.effects() == 0
+
+    second = obliged("cool_off", seconds=1)
+    run(tmp_path, scenario, second, effect="require_approval")
+
+
 @pytest.mark.parametrize(
     ("obligation", "code"),
     [(COOL, "obligation_unmet"), (obliged("delay_until", time_ns=2**62), "cooling_off")],
