@@ -76,7 +76,9 @@ async def prove(
             do="Leave it out, or name a Postgres database of its own for the proof.",
         )
     dice = Random(seed)  # noqa: S311 - repeatable, not secret
-    planned = cases(iterations, dice, whole=whole)
+    planned = tuple(
+        structs.replace(case, shared=bool(store)) for case in cases(iterations, dice, whole=whole)
+    )
     seal_key = clock.random_bytes(32).hex()
     with tempfile.TemporaryDirectory(prefix="crash-proof-") as folder:
         context = multiprocessing.get_context("forkserver")

@@ -58,6 +58,12 @@ LEFT: Mapping[Step, frozenset[State]] = {
 }
 """The claim a killed gateway leaves, by the step it was killed at."""
 
+TAKEN: Mapping[State, frozenset[State]] = {
+    "claimed": frozenset({"failed_safe"}),
+    "sent": frozenset({"unknown", "resolved_done", "resolved_not_done"}),
+}
+"""What another gateway on the same ledger makes of a claim that was left so, before it is seen."""
+
 _DONE: frozenset[State] = frozenset({"completed"})
 ENDS: Mapping[Upstream, frozenset[State]] = {
     "plain": frozenset({"unknown"}),
@@ -70,6 +76,7 @@ ENDS: Mapping[Upstream, frozenset[State]] = {
 class Case(Struct, frozen=True, kw_only=True):
     """One kill. ``after_seconds`` is the moment of the step ``anywhere``; ``whole``: what is killed
     is all that ``sidecar serve`` is; ``turn`` counts plays of a case whose kill was not made.
+    ``shared``: other gateways live on its ledger.
     """
 
     number: int
@@ -79,6 +86,7 @@ class Case(Struct, frozen=True, kw_only=True):
     after_seconds: float = 0.0
     whole: bool = False
     turn: int = 0
+    shared: bool = False
 
     @property
     def order(self) -> str:
@@ -128,14 +136,19 @@ def cases(iterations: int, dice: Dice, *, whole: int = 0) -> tuple[Case, ...]:
 
 def may_leave(case: Case, state: State) -> bool:
     """Whether a killed gateway may leave this claim."""
-    return state in (frozenset({None}) if case.class_ == "read" else LEFT[case.step])
+    if case.class_ == "read":
+        return state is None
+    left = LEFT[case.step]
+    return state in left or (case.shared and any(state in TAKEN.get(each, ()) for each in left))
 
 
 def may_end(case: Case, left: State, state: State) -> bool:
     """Whether a claim left so may end so."""
     if case.class_ == "read":
         return state is None
-    return state in (ENDS[case.upstream] if left == "sent" else _DONE)
+    if left == "resolved_done":
+        return state == left
+    return state in (ENDS[case.upstream] if left in ("sent", "unknown") else _DONE)
 
 
 def effects_of(state: State) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from postgres_rig import database
 from spoiled_ledger import busy_at_first, without_intent
 
@@ -53,6 +54,15 @@ def test_only_what_is_documented_may_be_left_and_may_come_of_it():
     assert not may_end(case(upstream="keyed"), "sent", "unknown")
     assert may_end(case(upstream="recipe"), "sent", "resolved_done")
     assert not may_end(case(), "claimed", "unknown")
+    shared = structs.replace(case("after_send", upstream="recipe"), shared=True)
+    for left, end in (("unknown", "resolved_done"), ("resolved_done", "resolved_done"),
+                      ("resolved_not_done", "completed")):  # fmt: skip
+        assert may_leave(shared, left) and may_end(shared, left, end)
+        assert not may_leave(structs.replace(shared, shared=False), left)
+    assert not may_leave(shared, "failed_safe") and not may_end(shared, "resolved_done", "unknown")
+    claimed = structs.replace(case("after_claim"), shared=True)
+    assert may_leave(claimed, "failed_safe") and may_end(claimed, "failed_safe", "completed")
+    assert not may_leave(claimed, "unknown")
     read = case("after_response", class_="read")
     assert may_leave(read, None) and not may_leave(read, "sent") and may_end(read, None, None)
 
