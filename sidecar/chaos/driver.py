@@ -211,7 +211,7 @@ class _Lane:
         if case.step in _UPSTREAM_KILLS:
             self._shop.arm(case.order, case.step, kill)
         elif case.step != "anywhere":
-            arm(self._folder, case.step)
+            arm(self._folder, case)
         asking = asyncio.ensure_future(ask(self._session, self._lives.port, self._credential, case))
         if case.step == "anywhere":
             await asyncio.sleep(case.after_seconds)

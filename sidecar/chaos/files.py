@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sidecar.chaos.plan import Step, Upstream
+from sidecar.chaos.plan import Case, Upstream
 
 CONFIG = "sidecar.yaml"
 POLICY = "policy"
@@ -101,20 +101,21 @@ def prepare(folder: Path, upstream: Upstream, ground: Ground) -> Path:
     return file
 
 
-def arm(folder: Path, step: Step | None) -> None:
-    """From now on the gateway of this folder kills itself at a step; None: nowhere."""
-    if step is None:
+def arm(folder: Path, case: Case | None) -> None:
+    """From now on the gateway of this folder kills itself at this case's step, and at no other
+    call's; None: nowhere."""
+    if case is None:
         (folder / _ARMED).unlink(missing_ok=True)
     else:
-        (folder / _ARMED).write_text(step)
+        (folder / _ARMED).write_text(f"{case.step} {case.trace_id} {case.order}")
 
 
-def armed(folder: Path) -> str:
-    """The step to die at, empty for none."""
+def armed(folder: Path) -> tuple[str, ...]:
+    """The step to die at, the trace and the order of the call it is of; nothing for none."""
     try:
-        return (folder / _ARMED).read_text()
+        return tuple((folder / _ARMED).read_text().split())
     except FileNotFoundError:
-        return ""
+        return ()
 
 
 def running_children_of(pid: int) -> list[int]:

@@ -12,7 +12,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,7 +41,8 @@ from sidecar.store.stop import BOTH, StopKind
 from sidecar.telemetry import configure_logging
 
 Spoil = Callable[[GatewayLedger], GatewayLedger]
-Point = Callable[[str], None]
+Point = Callable[..., None]
+"""Dies where the step is armed for a call that one of these names is of; any call where none is."""
 
 
 def live(folder: Path, ready: Connection, spoil: Spoil | None, whole: bool = False) -> None:
@@ -54,8 +55,9 @@ def live(folder: Path, ready: Connection, spoil: Spoil | None, whole: bool = Fal
 
 
 def _between(folder: Path, spoil: Spoil | None) -> Between:
-    def point(name: str) -> None:
-        if armed(folder) == name:
+    def point(name: str, whose: Iterable[str | None] | None = None) -> None:
+        step, *of = armed(folder) or ("",)
+        if step == name and (whose is None or any(each in of for each in whose)):
             os.kill(os.getpid(), signal.SIGKILL)
 
     return Between(
@@ -130,9 +132,9 @@ class _Ledger:
         return getattr(self._ledger, name)
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
-        self._point("before_claim")
+        self._point("before_claim", [intent.call.trace_id])
         result = await self._ledger.commit_intent(intent)
-        self._point("after_claim")
+        self._point("after_claim", [intent.call.trace_id])
         return result
 
     async def mark_sent(self, claim: Fence, now_ns: int, kinds: Sequence[StopKind] = BOTH) -> bool:
@@ -141,9 +143,9 @@ class _Ledger:
         return held
 
     async def record(self, outcome: CallOutcome) -> bool:
-        self._point("before_outcome")
+        self._point("before_outcome", [outcome.call.trace_id])
         written = await self._ledger.record(outcome)
-        self._point("after_outcome")
+        self._point("after_outcome", [outcome.call.trace_id])
         return written
 
 
@@ -157,5 +159,5 @@ class _Upstreams:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The answer to one attempt. Raises UpstreamFailed."""
         reply = await self._upstreams.send(request)
-        self._point("after_response")
+        self._point("after_response", request.path.split("/"))
         return reply

@@ -16,7 +16,7 @@ from sidecar.chaos.process import Spoil, live
 from sidecar.errors import SidecarError
 
 _START_SECONDS, _DEATH_SECONDS, _POLL_SECONDS = 60.0, 30.0, 0.02
-_STARTS_MAX = 3
+_STARTS_MAX, _ORPHAN_SECONDS = 3, 120.0
 
 
 class NotStarted(SidecarError):
@@ -79,7 +79,7 @@ class Lives:
 
     async def orphans(self) -> int:
         """How many processes of a life that has ended do not end by themselves."""
-        for _ in range(int(_DEATH_SECONDS / _POLL_SECONDS)):
+        for _ in range(int(_ORPHAN_SECONDS / _POLL_SECONDS)):
             if not still_running(self._children):
                 break
             await asyncio.sleep(_POLL_SECONDS)
