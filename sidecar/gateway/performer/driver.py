@@ -69,6 +69,8 @@ from sidecar.telemetry import APPROVALS_REFUSED, DEGRADED, QUARANTINED, log
 _LOG = log("gateway")
 _NAMED = frozenset({"in_flight", "outcome_unknown"})
 """Refusals about a call that has the key: they say where to ask how it stands."""
+_OVER = frozenset({"denied", "expired", "invalidated"})
+"""States of an approval that no call is made by any more."""
 _LET_ON = frozenset({"allow", "allow_with_limits"})
 _LEASE_GRACE_NS = 30_000_000_000
 _SECOND_NS = 1_000_000_000
@@ -442,8 +444,8 @@ class Performer:
         if queued is not None and queued.state == "discarded":
             return events.IntentRefused(code="call_cancelled")
         approval = self._ledger.find_approval(approval_id) if approval_id else None
-        if approval is not None and approval.status != "approved":
-            return None  # the transaction refuses it, and says why
+        if approval is not None and approval.status in _OVER:
+            return None  # for good: the transaction refuses it, and says why
         until_ns = obligations.held_until_ns(
             self._decision,
             approval=approval,
