@@ -779,7 +779,8 @@ class Approvals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _glass_problems(self) -> Iterator[Problem]:
         try:
             lasts_ns = duration_ns(self.break_glass.expires, least_ns=TIMEOUT_LEAST_NS)
-            if lasts_ns > min(self.expires_ns, self.execute_within_ns):
+            named = bool(self.break_glass.people)
+            if named and lasts_ns > min(self.expires_ns, self.execute_within_ns):
                 text = "is longer than expires or execute_within; it is the shortest of them"
                 yield Problem("break_glass.expires", text)
         except ValueError as error:

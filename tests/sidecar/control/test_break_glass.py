@@ -194,5 +194,7 @@ def test_the_commands_do_the_same(tmp_path):
 def test_its_time_is_the_shortest():
     long = Approvals(expires="1m", break_glass=BreakGlassRule(people=("owner",), expires="2m"))
     assert [each.path for each in long.problems()] == ["break_glass.expires"]
+    off = Approvals(expires="1m")
+    assert off.problems() == [], "where nobody may break it, it is in nobody's way"
     odd = Approvals(break_glass=BreakGlassRule(people=("",), expires="soon"))
     assert [each.path for each in odd.problems()] == ["break_glass.expires", "break_glass.people"]
