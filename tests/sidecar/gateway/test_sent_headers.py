@@ -146,7 +146,12 @@ def test_a_call_with_effects_has_a_connection_of_its_own_and_reads_share_theirs(
     async def main():
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with rig(tmp_path, policy=AllowAll(), upstream_url=url) as each:
+        async with rig(
+            tmp_path,
+            policy=AllowAll(),
+            upstream_url=url,
+            gateways=1,  # each has connections of its own
+        ) as each:
             for number in range(3):
                 assert (await each.refund("17", key=f"k{number}")).status == 201
             assert connections == [1, 1, 1]
