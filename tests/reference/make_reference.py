@@ -1,5 +1,6 @@
 """Write docs/reference from the program itself: every configuration key, every command's help."""
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -42,6 +43,20 @@ COMMANDS_HEAD = """# Commands
 Results go to stdout, talk to stderr. Exit codes: [exit-codes.md](exit-codes.md). This page is
 written by `tests/reference/make_reference.py`; a test checks that it is current.
 """
+
+
+KIT_HEAD = """# Test kit of the gateway
+
+What went wrong elsewhere, or could, and the tests that would tell us: symptoms that were reported
+of others (T1 to T64), advisories, and the parts of the kit (A to L). A test names its rows with
+`@pytest.mark.row`; `tests/requirements/rows.json` is the list, and a test checks that no row is
+left without one. This page is written by `tests/reference/make_reference.py`; a test checks that it
+is current.
+
+| row | symptom | tests |
+|---|---|---|
+"""
+TESTS = Path(__file__).parents[1]
 
 
 def configuration() -> str:
@@ -117,7 +132,50 @@ def openapi() -> str:
     return json.dumps(document(API_VERSION), indent=1, ensure_ascii=False)
 
 
-PAGES = {"configuration.md": configuration, "commands.md": commands, "openapi.json": openapi}
+def kit() -> str:
+    """The gateway's test kit: rows, symptoms and the tests that carry them."""
+    folder = TESTS / "requirements"
+    symptoms = json.loads((folder / "symptoms.json").read_text())
+    carried = _carried()
+    lines = []
+    for row in json.loads((folder / "rows.json").read_text()):
+        tests = ", ".join(f"`{each}`" for each in carried.get(row["id"], ()))
+        why = row["not_applicable"] and f"none: {row['not_applicable']}"
+        lines.append(f"| {row['id']} | {symptoms[row['id']]} | {tests or why or 'none yet'} |\n")
+    return KIT_HEAD + "".join(lines)
+
+
+def _carried() -> dict[str, list[str]]:
+    """Row to the tests that carry its mark; a file where all of its tests do."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py"), key=lambda path: path.name):
+        text = path.read_text()
+        if "pytest.mark.row(" not in text:
+            continue
+        for node in ast.parse(text).body:
+            for row in _marks(node):
+                name = getattr(node, "name", "")
+                place = f"{path.name}::{name}" if name else path.name
+                found.setdefault(row, []).append(place)
+    return found
+
+
+def _marks(node: ast.stmt):
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+        marks = list(ast.walk(node.value))
+    else:
+        marks = getattr(node, "decorator_list", [])
+    for each in marks:
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == "pytest.mark.row":
+            yield from (ast.literal_eval(argument) for argument in each.args)
+
+
+PAGES = {
+    "test-kit.md": kit,
+    "configuration.md": configuration,
+    "commands.md": commands,
+    "openapi.json": openapi,
+}
 
 
 def main() -> None:

@@ -34,3 +34,9 @@ def test_a_row_has_a_test_or_says_why_not(row):
 
 def test_no_row_stands_twice():
     assert len(IDS) == len(ROWS)
+
+
+def test_every_row_has_its_symptom_in_our_words():
+    symptoms = json.loads((Path(__file__).parent / "symptoms.json").read_text())
+    assert list(symptoms) == [row["id"] for row in ROWS]
+    assert all(0 < len(text) <= 120 for text in symptoms.values())
