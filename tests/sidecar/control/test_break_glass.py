@@ -131,6 +131,30 @@ def test_it_makes_no_denial_of_policy_an_allowance(tmp_path):
 
 
 @pytest.mark.requirement("APR-01")
+def test_another_projects_people_see_and_break_nothing(tmp_path):
+    async def scenario(each):
+        ann, _, _ = people(each)
+        approval_id = await pending(each)
+        glass = (await open_(each, approval_id, ann)).json
+        stranger = each.member("owner", "admin", project="elsewhere", name="ben")
+        for answer in (
+            await open_(each, approval_id, stranger), await break_(each, glass, stranger),
+            await review(each, glass, stranger),
+        ):  # fmt: skip
+            assert answer.status == 404, answer.json
+        listed = await each.http_ask("GET", "/v1/break-glasses", by=stranger)
+        assert listed.json["glasses"] == []
+        item = {"approval_id": approval_id, "action_hash": "sha256:x", "shown_digest": "s"}
+        batch = await each.http_ask(
+            "POST", "/v1/approval-batches", by=stranger, json={"reason": "r", "approvals": [item]}
+        )
+        assert batch.json["outcomes"][0]["code"] == "no_such_approval"
+        assert each.ledger.find_approval(approval_id).status == "pending"
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("APR-01")
 def test_a_stop_holds_a_call_whose_glass_is_broken(tmp_path):
     async def scenario(each):
         ann, ben, _ = people(each)
