@@ -339,8 +339,11 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
 def _reason(error: Exception, connected: bool) -> str:
     if isinstance(error, TimeoutError):
         return "no whole answer in time" if connected else "no connection in time"
-    text = str(error) or type(error).__name__
-    return text.replace("\r", " ").replace("\n", " ")[:300]
+    if isinstance(error, OSError | http.BrokenOff):  # the system's words, or ours
+        text = str(error) or type(error).__name__
+        return text.replace("\r", " ").replace("\n", " ")[:300]
+    # A parser quotes what it could not read, and that may be anything: it is not to be logged.
+    return f"its answer cannot be read ({type(error).__name__})"
 
 
 def _is_local(address: str) -> bool:

@@ -38,6 +38,10 @@ _JOINED_BYTES_MAX = 64 * 1024
 _SWITCHING = 101
 
 
+class BrokenOff(aiohttp.ClientPayloadError):
+    """An answer that was hung up on, with why in words of ours."""
+
+
 class Connection(ResponseHandler):
     """aiohttp's, which queues what comes however much it is and however little of it is wanted."""
 
@@ -118,7 +122,7 @@ class Connection(ResponseHandler):
         if body is None or body.is_eof():
             return
         if self._wire_bytes > _FRAMING_BYTES_MAX + 9 * body.total_bytes:
-            failure = aiohttp.ClientPayloadError("the answer is more framing than body")
+            failure = BrokenOff("the answer is more framing than body")
             body.set_exception(failure)
             self._hang_up(str(failure))
 
@@ -136,7 +140,7 @@ class Connection(ResponseHandler):
             self._hang_up("the answer is 1xx without end")
 
     def _hang_up(self, why: str) -> None:
-        self.set_exception(aiohttp.ClientPayloadError(why))
+        self.set_exception(BrokenOff(why))
         if self.transport is not None:
             self.transport.abort()
 

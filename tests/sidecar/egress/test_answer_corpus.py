@@ -248,3 +248,30 @@ def test_pools_share_no_connection():
             return len(made)
 
     assert asyncio.run(scenario()) == 2
+
+
+@pytest.mark.row("D")
+def test_why_an_answer_cannot_be_read_quotes_nothing_of_it():
+    said = b"card 4111-1111"
+    quoted = {
+        "no answer at all": said + b"\r\n\r\n",
+        "a body where an answer should stand": b"{" + said + b"}",
+        "a header without a colon": HEAD + said + b"\r\n\r\n",
+        "a value with a CR": HEAD + b"X: a\r" + said + b"\r\n\r\n",
+        "a length that is none": HEAD + b"Content-Length: " + said + b"\r\n\r\n",
+        "a size that is none": CHUNKED + said + b"\r\n",
+        "a chunk without an end": CHUNKED + b"2\r\nok" + said + b"\r\n",
+        "a trailer without a colon": CHUNKED + END[:-2] + said + b"\r\n\r\n",
+        "more than its length": OK + said,
+        "less than its length": HEAD + b"Content-Length: 99\r\n\r\n" + said,
+        "half a chunk": CHUNKED + b"63\r\n" + said,
+        "half a head": HEAD + said,
+    }
+
+    async def scenario():
+        for name, answer in quoted.items():
+            found = await answered(answer, "GET", False)
+            assert isinstance(found, EgressFailed) and found.sent, (name, found)
+            assert "4111" not in found.reason and "card" not in found.reason, (name, found.reason)
+
+    asyncio.run(scenario())
