@@ -290,11 +290,17 @@ class Gateway:
             return response.refused(store_failed(), "", "")
 
     async def sees(
-        self, tool: RegisteredTool, principal: Principal, mcp: Mapping[str, Any] | None = None
+        self,
+        tool: RegisteredTool,
+        principal: Principal,
+        mcp: Mapping[str, Any] | None = None,
+        *,
+        claimed: Mapping[str, bool] | None = None,
     ) -> bool:
         """Whether a principal may know that there is this tool: credential and policy say so.
 
-        ``mcp``: what stands in which list of an MCP server, where that is no tool.
+        ``mcp``: what stands in which list of an MCP server, where that is no tool; ``claimed``:
+        what the server says of its tool.
         """
         if principal.tools and tool.name not in principal.tools:
             return False
@@ -306,7 +312,9 @@ class Gateway:
             mcp=mcp,
         )
         mode = "twin" if self._settings.mode == "twin" else "live"
-        situation = Situation(time_ns=self._now_ns(), request_id=self._new_id())
+        situation = Situation(
+            time_ns=self._now_ns(), request_id=self._new_id(), claimed=dict(claimed or {})
+        )
         asked = list_document(facts, principal, situation, mode)
         try:
             answer = await self._ports.policy.visible(asked)

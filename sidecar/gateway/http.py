@@ -230,6 +230,8 @@ class GatewayServer:
             except Refused as refused:
                 asked = _nowhere(refused)
             asked = structs.replace(asked, client_ip=request.remote)
+            if self._mcp is not None and asked.upstream in self._gateway.registry.servers:
+                asked = await self._mcp.vouched(self._gateway.registry, asked)
             return await self._gateway.call(asked, principal, stream)
         if self._authzen is not None and request.raw_path.startswith("/access/"):
             if request.method != "POST":

@@ -8,13 +8,14 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from sidecar.gateway.protocol import method_of
 from sidecar.gateway.registry import RegisteredTool
-from sidecar.gateway.rpc.beside import Listing, covers
+from sidecar.gateway.rpc.beside import Listing, covers, fits
 from sidecar.gateway.rpc.definition import COVERED
 from sidecar.gateway.rpc.driver import Definitions, standing
 
@@ -55,6 +56,18 @@ def offer_beside(
 def entry_of(entries: Sequence[RegisteredTool], name: str) -> RegisteredTool | None:
     """The entry that is for a name: the first in configuration's order."""
     return next((each for each in entries if covers(each.config.match, name)), None)
+
+
+def first_of(
+    registered: Iterable[RegisteredTool], like: RegisteredTool, arguments: Mapping[str, Any]
+) -> RegisteredTool | None:
+    """The entry that is for what is asked for, of the server and method that another is of: the
+    first in configuration's order."""
+    place = (like.config.upstream, method_of(like.config.match))
+    of_method = (
+        each for each in registered if place == (each.config.upstream, method_of(each.config.match))
+    )
+    return next((each for each in of_method if fits(each.config.match, arguments)), None)
 
 
 def listed_beside(

@@ -26,19 +26,18 @@ from sidecar.gateway.content import Headers
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.protocol import CALL, COMPLETE, READ, Kind, kind_of, method_of
-from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.rpc import head, message, sealed, wording
 from sidecar.gateway.rpc.beside import LISTINGS, READINGS, fits
 from sidecar.gateway.rpc.changes.mcp import Changes
 from sidecar.gateway.rpc.client import McpUpstreams
-from sidecar.gateway.rpc.definition import claims, unusable_name
-from sidecar.gateway.rpc.driver import standing
+from sidecar.gateway.rpc.definition import unusable_name
 from sidecar.gateway.rpc.events import event
 from sidecar.gateway.rpc.handle import EXTENSION
 from sidecar.gateway.rpc.handle import METHODS as TASK_METHODS
 from sidecar.gateway.rpc.http import Asked, Talk, json_answer
-from sidecar.gateway.rpc.lists.mcp import Lists
+from sidecar.gateway.rpc.lists.mcp import Lists, claimed_of, unreviewed
 from sidecar.gateway.rpc.message import Id, Message, RpcRefused
 from sidecar.gateway.rpc.pins import path_of
 from sidecar.gateway.rpc.result import tagged
@@ -115,6 +114,10 @@ class McpWire:
             body = message.error(identity, error.code, error.message, error.data)
             status = error.status if identity is None or version == head.MODERN else 200
             return json_answer(body, status if error.status != 200 else 200)
+
+    async def vouched(self, registry: Registry, request: ToolRequest) -> ToolRequest:
+        """A call that did not come as a message of MCP, with what would be said of it if it had."""
+        return await self._lists.vouched(registry, request)
 
     def _check_http(self, asked: Asked) -> None:
         if asked.one("origin") is not None:
@@ -289,19 +292,9 @@ class McpWire:
         found = await self._lists.definitions(talk.server)
         if tool is None:
             return None, {}  # the registry refuses it, with a receipt
-        definition = found.get(call.name, {})
-        head.check_parameters(talk.asked.headers, definition.get("inputSchema"), call.arguments)
-        claimed = claims(definition.get("annotations"))
-        stands = standing(talk.server, call.name, tool.config.definition, found)
-        if stands == "pinned":
-            return None, claimed
-        refusal = Refusal(
-            status=403,
-            code=f"tool_{stands}",
-            detail=f"the definition of {tool.name} is not the reviewed one: a person has to look "
-            "at it before it is called again",
-        )
-        return refusal, claimed
+        schema = found.get(call.name, {}).get("inputSchema")
+        head.check_parameters(talk.asked.headers, schema, call.arguments)
+        return unreviewed(tool, found), claimed_of(tool, found)
 
     def _headers(
         self, talk: Talk, tool: RegisteredTool | None, key: str | None, *, waits: bool

@@ -217,12 +217,33 @@ def test_an_explicit_action_is_held_to_what_its_entry_is_for(tmp_path):
             bearer = {"Authorization": f"Bearer {each.agent}"}
             return await each.http.post(url, json=body, headers=bearer)
 
-        assert (await ask(KEY)).json()["code"] == "arguments_invalid"
+        assert (await ask("internal://x")).json()["code"] == "arguments_invalid"
+        elsewhere = (await ask(KEY)).json()
+        assert (elsewhere["code"], "secrets" in elsewhere["detail"]) == ("no_such_tool", False)
         assert (await ask("crm://customers/..")).status_code == 502  # fits, and is nobody's
         assert (await ask(ADA)).status_code == 200
         assert each.crm.read == [ADA]
 
     run(tmp_path, scenario)
+
+
+def test_an_explicit_action_cannot_choose_a_laxer_entry(tmp_path):
+    strict = Tool(name="ada", upstream="crm", class_="read", match=Match(resource=ADA))
+    configured = (*tools(), strict, *BESIDE)
+
+    async def scenario(each):
+        async def ask(tool, uri):
+            body = {"tool": tool, "arguments": {"uri": uri}}
+            url = f"http://127.0.0.1:{each.server.port}/v1/actions"
+            bearer = {"Authorization": f"Bearer {each.agent}"}
+            return (await each.http.post(url, json=body, headers=bearer)).json().get("code")
+
+        assert await ask("ada", ADA) == "not_this_one"
+        assert await ask("customers", ADA) == "no_such_tool"
+        assert await ask("customers", "crm://customers/bob") is None
+        assert each.crm.read == ["bob"]
+
+    run(tmp_path, scenario, configured=configured, policy=AllowListed(denied={"ada"}))
 
 
 def test_a_listener_hears_of_what_it_may_see_and_of_nothing_else(tmp_path):

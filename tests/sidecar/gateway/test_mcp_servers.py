@@ -6,7 +6,7 @@ import json
 import pytest
 from aiohttp import web
 from mcp_rig import AllowListed, gated
-from test_mcp import call, code_of
+from test_mcp import call, code_of, envelope, modern_headers
 
 from sidecar.gateway.config import Match, Tool
 
@@ -316,6 +316,60 @@ def test_annotations_make_a_class_stricter_and_never_laxer(tmp_path):
     run(tmp_path / "b", unchanged, other, configured=())
 
 
+class Wary(AllowListed):
+    """Neither shows nor lets pass what its server says may destroy."""
+
+    async def decide(self, document):
+        return self._answer(*self._judged(document))
+
+    async def visible(self, document):
+        return self._answer(*self._judged(document))
+
+    @staticmethod
+    def _judged(document):
+        claimed = document["resource"]["properties"]["annotations_claimed"]
+        return ("deny", "destroys") if claimed.get("destructiveHint") else ("allow", "harmless")
+
+
+async def act(each, tool, arguments, **headers):
+    """The code a call by ``POST /v1/actions`` is refused with, None where it is not."""
+    body = {"tool": tool, "arguments": arguments, "idempotency_key": "k1"}
+    url = f"http://127.0.0.1:{each.server.port}/v1/actions"
+    head = {"Authorization": f"Bearer {each.agent}", **headers}
+    return (await each.http.post(url, json=body, headers=head)).json().get("code")
+
+
+@pytest.mark.requirement("MCP-01")
+def test_what_a_server_claims_is_judged_whichever_way_a_call_comes(tmp_path):
+    destructive = {**ADD, "annotations": {"destructiveHint": True}}
+    server = Server(definitions=[destructive, {**ADD, "name": "other"}])
+
+    async def scenario(each):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list",
+                   "params": {"_meta": envelope()}}  # fmt: skip
+        _, _, listed = await each.post(message, headers=modern_headers("tools/list"))
+        assert [tool["name"] for tool in listed["result"]["tools"]] == ["other"]
+        assert listed["result"]["_meta"]["agenttwin/withheld"] == {"denied": 1}
+        assert code_of(await call(each, arguments={"text": "a"})) == (-32001, "destroys")
+        assert await act(each, "add_note", {"text": "a"}) == "destroys"
+        assert await act(each, "crm/other", {"text": "a"}) is None
+        assert len(server.of("tools/call")) == 1
+
+    run(tmp_path, scenario, server, policy=Wary())
+
+
+@pytest.mark.requirement("MCP-01")
+def test_a_definition_that_drifted_is_refused_whichever_way_a_call_comes(tmp_path):
+    server = Server(definitions=[{**ADD, "description": "Now it deletes."}])
+
+    async def scenario(each):
+        assert await act(each, "add_note", {"text": "a"}) == "tool_drifted"
+        assert await act(each, "add_note", {"text": "a"}, Prefer="respond-async") == "tool_drifted"
+        assert not server.of("tools/call")
+
+    run(tmp_path, scenario, server, reviewed=[ADD])
+
+
 def test_a_server_that_cannot_be_asked_lets_no_call_pass(tmp_path):
     server = Server()
 
@@ -324,6 +378,7 @@ def test_a_server_that_cannot_be_asked_lets_no_call_pass(tmp_path):
         server._json = lambda number, result: web.Response(status=503)
         answer = await call(each, arguments={"text": "a"})
         assert code_of(answer) == (-32603, "server_unreachable")
+        assert await act(each, "add_note", {"text": "a"}) == "upstream_unreachable"
         assert not server.of("tools/call")
 
     run(tmp_path, scenario, server, reviewed=[ADD], policy=AllowListed())

@@ -5,27 +5,36 @@ may see it.
 1. Listed is what could be asked for: what is registered, granted to the credential, and visible to
    policy.
 2. A list is one page.
+3. What is said of a tool or an entry is said of every call of it, whichever way it comes in.
 """
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
+from sidecar.gateway.action import ToolRequest
+from sidecar.gateway.problem import Refusal
 from sidecar.gateway.protocol import READ, Kind, kind_of, method_of
-from sidecar.gateway.registry import RegisteredTool
+from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.rpc import message
 from sidecar.gateway.rpc.beside import LISTINGS, Listing
 from sidecar.gateway.rpc.client import McpUpstreams
+from sidecar.gateway.rpc.definition import claims
+from sidecar.gateway.rpc.driver import Definitions, standing
 from sidecar.gateway.rpc.http import Talk
 from sidecar.gateway.rpc.listing import (
     Beside,
     entry_of,
+    first_of,
     listed,
     listed_beside,
     offer,
     offer_beside,
 )
 from sidecar.gateway.rpc.message import RpcRefused
+from sidecar.gateway.strict import NotStrict, read_json
 from sidecar.gateway.upstream import UpstreamFailed
 from sidecar.telemetry import DROPPED
 
@@ -43,13 +52,40 @@ class Lists:
         except UpstreamFailed as error:
             raise _unreachable(error) from error
 
+    async def vouched(self, registry: Registry, request: ToolRequest) -> ToolRequest:
+        """A call of a server's that did not come as a message of MCP, with what would be said of
+        it, and against it, if it had."""
+        tools = [each for each in registry.tools.values() if _is_of(each, request)]
+        if not tools:
+            return request
+        tool = tools[0]
+        if tool.config.match.tool:
+            try:
+                found = await self.definitions(request.upstream)
+            except RpcRefused as error:
+                what = f"the tool could not be reached: {error.message}"
+                unreachable = Refusal(
+                    status=502, code="upstream_unreachable", detail=what, next_action="retry"
+                )
+                return replace(request, refusal=unreachable)
+            against = unreviewed(tool, found)
+            return replace(request, refusal=against, claimed=claimed_of(tool, found))
+        meant = first_of(registry.tools.values(), tool, _said(request))
+        if meant is None or meant is tool:  # what no entry is for is refused as such
+            return request
+        what = f"{tool.name} is not the entry that is for what is asked for"
+        return replace(request, refusal=Refusal(status=404, code="no_such_tool", detail=what))
+
     async def tools(self, talk: Talk) -> dict[str, Any]:
         """The result of ``tools/list``. Raises RpcRefused."""
         _one_page(talk)
         found = await self.definitions(talk.server)
         offered = offer(talk.server, talk.registered, found)
         verdicts = await asyncio.gather(
-            *(talk.gateway.sees(tool, talk.asked.principal) for tool in offered.tools)
+            *(
+                talk.gateway.sees(tool, talk.asked.principal, claimed=claimed_of(tool, found))
+                for tool in offered.tools
+            )
         )
         seen = [tool for tool, sees in zip(offered.tools, verdicts, strict=True) if sees]
         withheld = dict(offered.withheld)
@@ -86,6 +122,37 @@ class Lists:
             return False
         item = Beside(name=uri, shown={}, entry=entry)
         return await _sees(talk, LISTINGS["resources/list"], item)
+
+
+def unreviewed(tool: RegisteredTool, found: Definitions) -> Refusal | None:
+    """Why a tool's definition lets no call of it pass, or None."""
+    stands = standing(tool.config.upstream, tool.config.match.tool, tool.config.definition, found)
+    if stands == "pinned":
+        return None
+    return Refusal(
+        status=403,
+        code=f"tool_{stands}",
+        detail=f"the definition of {tool.name} is not the reviewed one: a person has to look "
+        "at it before it is called again",
+    )
+
+
+def claimed_of(tool: RegisteredTool, found: Definitions) -> dict[str, bool]:
+    """What a server claims of a tool of its own."""
+    return claims(found.get(tool.config.match.tool, {}).get("annotations"))
+
+
+def _is_of(tool: RegisteredTool, request: ToolRequest) -> bool:
+    match = tool.config.match
+    return (tool.config.upstream, match.path) == (request.upstream, request.raw_path)
+
+
+def _said(request: ToolRequest) -> dict[str, Any]:
+    try:
+        found = read_json(request.body)
+    except NotStrict:  # it is refused for that
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def entries(talk: Talk, kind: Kind) -> list[RegisteredTool]:
