@@ -6,7 +6,7 @@
    for as the JSON body: the action that is hashed, judged and shown. Completing is a tool of its
    own, ``<entry>/complete``, with the settings of its entry.
 3. ``*`` stands for a run of characters without ``/``, ``**`` for any run. A URI with more than one
-   reading (dot segments, coded ones, ``\\``) is nobody's, whatever the pattern.
+   reading (dot or empty segments, coded ones, ``\\``) is nobody's, whatever the pattern.
 4. What a server says of its resources and prompts is not pinned: only the fields of the protocol
    are passed on.
 
@@ -31,7 +31,10 @@ TEMPLATES = ("uriTemplate", "name", "title", "description", "mimeType", "annotat
 PROMPTS = ("name", "title", "description", "arguments")
 _URI_CHARS_MAX = 2048
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]*\Z")
-_CODED = re.compile(r"%(?:2[ef]|5c|00)", re.IGNORECASE)
+_CODED = re.compile(r"%(?:25)*(?:2[ef]|5c|00)", re.IGNORECASE)
+_PARTS = re.compile(r"[/:?#;]")
+"""Where some reader ends a segment: not all take a URI apart, and some of those but its path."""
+_QUERY = re.compile(r"[?#]")
 _PLACE = re.compile(r"\{[^{}]*\}")
 _SEGMENT, _ANY = r"[A-Za-z0-9._~%!$&'()+,;=:@?{}-]+", r"[A-Za-z0-9._~%!$&'()+,;=:@?{}/*#-]+"
 _METHODS: Mapping[Kind, str] = {"resource": READ, "prompt": GET}
@@ -102,9 +105,10 @@ def unusable_uri(uri: Any) -> str | None:
         return "a URI is scheme:rest, printable ASCII, at most 2048 characters"
     if "\\" in uri or _CODED.search(uri):
         return "a URI has no backslash, coded dot, slash or NUL"
-    path = unquote(_PLACE.sub("x", uri)).partition("?")[0]
-    if any(part in (".", "..") for part in re.split(r"[/:]", path)):
+    if any(part in (".", "..") for part in _PARTS.split(unquote(_PLACE.sub("x", uri)))):
         return "a URI has no dot segments"
+    if "//" in _QUERY.split(uri.partition(":")[2])[0].removeprefix("//"):
+        return "a URI has no empty segments"  # to who joins paths, what follows is one of its own
     return None
 
 

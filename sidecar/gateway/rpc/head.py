@@ -17,7 +17,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sidecar.gateway.content import OWS, Headers
-from sidecar.gateway.rpc.message import HEADER_MISMATCH, UNSUPPORTED_VERSION, Message, RpcRefused
+from sidecar.gateway.rpc.message import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    UNSUPPORTED_VERSION,
+    Message,
+    RpcRefused,
+)
 
 MODERN: Final = "2026-07-28"
 SESSION_VERSIONS: Final = ("2025-06-18", "2025-11-25")
@@ -85,6 +91,21 @@ def check_parameters(headers: Headers, schema: Any, arguments: Mapping[str, Any]
                 raise _mismatch(f"the header {lowered} stands twice")
             if decoded(value.strip(OWS)) != mirrored.get(lowered):
                 raise _mismatch(f"the header {lowered} and the body differ")
+
+
+def carried(headers: Headers, message: Message, member: str, header: str) -> str | None:
+    """What a client says of its call in ``_meta`` or in the head: one text, or None.
+
+    Raises RpcRefused where it is none, or the two differ: what is not read must not seem heeded.
+    """
+    meant, said = message.meta.get(member), _one(headers, header)
+    if sum(1 for key, _ in headers if key.lower() == header) > 1:
+        raise _mismatch(f"the header {header} stands twice")
+    if meant is not None and not isinstance(meant, str):
+        raise RpcRefused(INVALID_PARAMS, f"{member} must be a text", status=400)
+    if meant is not None and said is not None and meant != said:
+        raise _mismatch(f"the header {header} and the body's {member} differ")
+    return said if meant is None else meant
 
 
 def mirror(message_method: str, name: str, schema: Any, arguments: Mapping[str, Any]) -> Headers:

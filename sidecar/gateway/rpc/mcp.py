@@ -48,6 +48,7 @@ from sidecar.telemetry import CANCELLED, log
 
 _LOG = log("gateway")
 KEY_META = "agenttwin/idempotencyKey"
+APPROVAL_META = "agenttwin/approvalToken"
 DISTINCT_META = "agenttwin/confirmDistinct"
 WAIT_SECONDS = 20
 TASK_SECONDS = 5.0
@@ -277,8 +278,8 @@ class McpWire:
         """The key of a call: the client's own, or that of the call it waits for."""
         if state is not None:
             return str(state["key"])
-        given = call.talk.said.meta.get(KEY_META) or call.talk.asked.one("idempotency-key")
-        if isinstance(given, str):
+        given = head.carried(call.talk.asked.headers, call.talk.said, KEY_META, "idempotency-key")
+        if given is not None:
             return given
         return self._pending.get(call.place) if call.session else None
 
@@ -310,8 +311,8 @@ class McpWire:
             value = talk.asked.one(name) or talk.said.meta.get(name)
             if isinstance(value, str):
                 found.append((name, value))
-        token = talk.said.meta.get("agenttwin/approvalToken") or talk.asked.one("approval-token")
-        if isinstance(token, str):
+        token = head.carried(talk.asked.headers, talk.said, APPROVAL_META, "approval-token")
+        if token is not None:
             found.append(("approval-token", token))
         if waits:
             found.append(("prefer", f"wait={self._wait_seconds}"))

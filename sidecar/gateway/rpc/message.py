@@ -87,6 +87,8 @@ def read_message(body: bytes) -> Message:
     method, params = value.get("method"), value.get("params", {})
     if value.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
         raise RpcRefused(INVALID_REQUEST, "this is no JSON-RPC 2.0 request", status=400)
+    if not isinstance(params.get("_meta", {}), dict):
+        raise RpcRefused(INVALID_REQUEST, "params._meta must be an object", status=400)
     return Message(
         id=_id(value) if "id" in value else None,
         method=method,

@@ -490,3 +490,32 @@ def test_nobody_without_a_credential_and_no_page_of_a_browser_is_served(tmp_path
         assert each.crm.notes == []
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.requirement("MCP-01")
+def test_a_key_or_a_token_that_is_not_read_is_refused_and_not_passed_over(tmp_path):
+    key, token = "agenttwin/idempotencyKey", "agenttwin/approvalToken"
+    wrong = (
+        ({key: 7}, {}), ({key: True}, {}), ({key: ["k"]}, {}), ({key: {"k": 1}}, {}),
+        ({token: 7}, {}), ({key: "k"}, {"Idempotency-Key": "l"}),
+        ({key: "k"}, {"Idempotency-Key": ""}),
+        ({token: "k"}, {"Approval-Token": "l"}), ({key: ""}, {}), ({}, {"Idempotency-Key": ""}),
+    )  # fmt: skip
+
+    async def scenario(each):
+        for meta, head in wrong:
+            meta = {"agenttwin/confirmDistinct": True, **meta}
+            message, headers = modern_call(meta=meta)
+            _, _, answer = await each.post(message, headers={**headers, **head})
+            assert answer["error"]["code"] in (-32602, -32020), (meta, head, answer)
+        message, headers = modern_call()
+        message["params"]["_meta"] = [{key: "k"}]
+        _, _, answer = await each.post(message, headers=headers)
+        assert answer["error"]["code"] == -32600
+        assert each.crm.notes == []
+        message, headers = modern_call(meta={key: "k"})
+        for _ in range(2):
+            await each.post(message, headers={**headers, "Idempotency-Key": "k"})
+        assert len(each.crm.notes) == 1
+
+    run(tmp_path, scenario)

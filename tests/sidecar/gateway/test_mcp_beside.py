@@ -331,14 +331,27 @@ def test_for_a_server_of_before_nothing_is_agreed_to_and_so_many_may_listen(tmp_
 
 FITS = {
     "crm://customers/*": ("crm://customers/ada", "crm://customers/{name}"),
-    "file:///docs/**": ("file:///docs/a/b.md", "file:///docs/{+path}"),
+    "file:///docs/**": (
+        "file:///docs/a/b.md",
+        "file:///docs/{+path}",
+        "file:///docs/a?from=http://x/y&to=..",
+        "file:///docs/..a/b..c/...",
+        "file:///docs/50%25",
+    ),
 }
 OTHERS = {
-    "crm://customers/*": ("crm://customers/", "crm://customers/a/b", "crm://customers", "x", ""),
+    "crm://customers/*": (
+        "crm://customers/", "crm://customers/a/b", "crm://customers", "x", "",
+        "crm://customers/..;a", "crm://customers/..?a", "crm://customers/%252e%252e",
+    ),
     "file:///docs/**": (
         "file:///docs/../etc/passwd", "file:///docs/%2e%2e/etc/passwd", "file:///docs/a%2Fb",
         "file:///docs/..", "file:///docs/a\\b", "file:///docs/\x00", "file:///docs/a b",
         "file:///docs/é", "file:///docs/a/./b", "FILE:///docs/a", "file:///docs/a\n",
+        "file:///docs/a?/../../etc/passwd", "file:///docs/..#a", "file:///docs/a#/../../etc/passwd",
+        "file:///docs/..;a/etc/passwd", "file:///docs/%2e%2e%3fa", "file:///docs/%2e.%3ba/etc",
+        "file:///docs/%252e%252e/etc/passwd", "file:///docs/..%25252fetc%25252fpasswd",
+        "file:///docs//etc/passwd", "file:///docs/a//b", "file:////docs/a",
         "file:///docs/" + "a" * 2048, "xfile:///docs/a",
     ),
 }  # fmt: skip
