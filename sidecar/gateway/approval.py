@@ -173,16 +173,23 @@ def why_not_eligible(approval: Approval, voter: Principal, rules: Approvals) -> 
 
 
 def why_not_glass(approval: Approval, voter: Principal, rules: Approvals) -> str | None:
-    """The code of why this principal may neither break the glass on this request nor close its
-    review, or None: who and how many is the glass's own, everything else as for a vote."""
-    bare = msgspec.structs.replace(approval, roles=(), approvers_min=2)
-    code = why_not_eligible(bare, voter, rules)
+    """The code of why this principal may not break the glass on this request, or None: who and how
+    many is the glass's own, everything else as for a vote."""
+    code = why_not_review(approval, voter, rules)
     if code is not None:
         return code
     words = {voter.kind, voter.role or ""}
     people = rules.break_glass.people
     of_them = any(each in words or _same_person(each, voter.name) for each in people)
     return None if of_them else "approver_not_eligible"
+
+
+def why_not_review(approval: Approval, voter: Principal, rules: Approvals) -> str | None:
+    """The code of why this principal may not close the review of a glass on this request, or None:
+    anybody by name who may decide in the project, for two who may break it and nobody else would
+    leave the review open for good. Who broke it is the ledger's to know."""
+    bare = msgspec.structs.replace(approval, roles=(), approvers_min=2)
+    return why_not_eligible(bare, voter, rules)
 
 
 def for_agent(approval: Approval) -> dict[str, Any]:

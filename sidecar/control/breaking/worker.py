@@ -8,11 +8,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from processors.model.call import Approval
 from processors.model.principal import Principal
 from processors.redact.masker import Masker
 from sidecar import clock
 from sidecar.control.reads import Asked
-from sidecar.gateway.approval import why_not_glass
+from sidecar.gateway.approval import why_not_glass, why_not_review
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.problem import Refused
 from sidecar.store import glass as glasses
@@ -73,7 +74,7 @@ class Breaking:
 
     async def break_(self, asked: Asked) -> str:
         """The second word; the glass's id. Raises Refused."""
-        self._may(asked)
+        self._may(asked, why_not_glass)
         ballot = _ballot(asked, asked.of.glass_id, asked.of.digest)
         self._check(await self._book.break_glass(ballot, self._rules.break_glass.expires_ns))
         _told("broken", asked.of.glass_id, asked.principal)
@@ -81,21 +82,23 @@ class Breaking:
 
     async def review(self, asked: Asked) -> str:
         """The end of the review; the glass's id. Raises Refused."""
-        self._may(asked)
+        self._may(asked, why_not_review)
         ballot = _ballot(asked, asked.of.glass_id, "")
         code = await self._book.review_glass(ballot)
         self._check("glass_open_still" if code in ("glass_open", "glass_lapsed") else code)
         _told("reviewed", asked.of.glass_id, asked.principal)
         return ballot.glass_id
 
-    def _may(self, asked: Asked) -> None:
+    def _may(
+        self, asked: Asked, why_not: Callable[[Approval, Principal, Approvals], str | None]
+    ) -> None:
         glass = self._book.find_glass(asked.of.glass_id, asked.project)
         if glass is None:
             raise _refused("no_such_glass")
         found = self._book.find_approval(glass.approval_id, asked.project)
         if found is None:
             raise _refused("no_such_approval")
-        self._check(why_not_glass(found, asked.principal, self._rules))
+        self._check(why_not(found, asked.principal, self._rules))
 
     def _check(self, code: str | None) -> None:
         if code is None and not self._in_time():

@@ -84,6 +84,26 @@ def test_two_break_the_glass_one_call_is_made_and_a_third_closes_the_review(tmp_
 
 
 @pytest.mark.requirement("APR-01")
+def test_where_only_two_may_break_it_another_who_may_decide_closes_the_review(tmp_path):
+    only_two = Approvals(break_glass=BreakGlassRule(people=("ann", "ben"), expires="2m"))
+
+    async def scenario(each):
+        ann, ben, _ = people(each)
+        glass = (await open_(each, await pending(each), ann)).json
+        assert (await break_(each, glass, ben)).json["state"] == "broken"
+        owner = each.member("owner", "admin", name="refund-agent")
+        nobody = each.member("reviewer", "approver")
+        for by in (ann, ben, owner, nobody, each.reader, each.agent):
+            assert (await review(each, glass, by)).status == 403
+        dee = each.member("reviewer", "approver", name="dee")
+        assert (await open_(each, await pending(each, key="other"), dee)).status == 403
+        closed = await review(each, glass, dee)
+        assert closed.json["state"] == "reviewed", closed.json
+
+    run(tmp_path, scenario, only_two)
+
+
+@pytest.mark.requirement("APR-01")
 @pytest.mark.parametrize("rules", [Approvals(), RULES])
 def test_only_who_is_named_for_it_may(tmp_path, rules):
     async def scenario(each):
