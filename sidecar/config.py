@@ -149,12 +149,13 @@ class Client(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How commands reach a running sidecar: its control address and the caller's own key.
 
     ``ca_file``: PEM of who signed the control listener's certificate, where the system does not
-    know it.
+    know it. ``project``: in which one, where the key is for several; empty: in its first.
     """
 
     url: str = "http://127.0.0.1:4320"
     key: str = ""
     ca_file: str = ""
+    project: str = ""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

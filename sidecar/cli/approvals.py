@@ -86,12 +86,19 @@ def approve(
     approval_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Approve a request, once, for the one action and key it is about."""
-    _decide("approve", approval_id, reason, load_config(config, store, client__key=key), output)
+    _decide(
+        "approve",
+        approval_id,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command("approve-batch")
@@ -102,6 +109,7 @@ def approve_batch(
     pairs: tuple[str, ...],
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
@@ -117,7 +125,7 @@ def approve_batch(
       0192… approved
       0193… not counted: the request is no longer pending (approval_denied)
     """
-    loaded = load_config(config, store, client__key=key)
+    loaded = load_config(config, store, client__key=key, client__project=project)
     votes = [_item(loaded, pair) for pair in pairs]
     told = control(loaded, "/v1/approval-batches", {"reason": reason, "approvals": votes})
     emit(told, output, lambda: "\n".join(map(_outcome, told["outcomes"])))
@@ -152,12 +160,19 @@ def deny(
     approval_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Deny a request; one denial ends it. One that is approved and not used is taken back."""
-    _decide("deny", approval_id, reason, load_config(config, store, client__key=key), output)
+    _decide(
+        "deny",
+        approval_id,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -190,6 +205,7 @@ def break_glass(
     approval_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
@@ -204,7 +220,7 @@ def break_glass(
       $ sidecar approvals break-glass 0192… --reason "both approvers are on the plane"
       0195… open: another person is to do the same before it lapses
     """
-    loaded = load_config(config, store, client__key=key)
+    loaded = load_config(config, store, client__key=key, client__project=project)
     path = f"/v1/approvals/{in_path(approval_id, 'an approval')}"
     shown = control(loaded, path)
     talk(shown["summary"])
@@ -228,12 +244,13 @@ def review_glass(
     glass_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Close the review of a broken glass, saying what came of it."""
-    loaded = load_config(config, store, client__key=key)
+    loaded = load_config(config, store, client__key=key, client__project=project)
     path = f"/v1/break-glasses/{in_path(glass_id, 'a glass')}/review"
     told = control(loaded, path, {"reason": reason})
     emit(told, output, lambda: plain(f"{told['glass_id']} {told['state']}"))

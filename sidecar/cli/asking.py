@@ -10,7 +10,7 @@ import ssl
 import urllib.error
 import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
@@ -18,9 +18,11 @@ from sidecar.listen.address import split_address
 
 _TIMEOUT_SECONDS = 30
 _REMEDIES = {
-    401: "Give a key that is not revoked or expired: sidecar key list",
-    403: "Decide with a person's key, not an agent's: "
+    "unauthenticated": "Give a key that is not revoked or expired: sidecar key list",
+    "forbidden": "Decide with the key of a person whose role may: "
     "sidecar key create --kind approver --project PROJECT",
+    "no_such_approval": "List them with: sidecar approvals list; where your key is for several "
+    "projects, name the right one with --project",
 }
 
 
@@ -36,7 +38,7 @@ def control(loaded: Loaded, path: str, body: dict[str, Any] | None = None) -> An
     if not client.url.startswith(("http://", "https://")):
         raise SidecarError("client.url is not http:// or https://", where="client.url")
     request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
-        client.url.rstrip("/") + path,
+        client.url.rstrip("/") + _in_project(path, client.project),
         data=None if body is None else json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {client.key}", "Content-Type": "application/json"},
     )
@@ -48,10 +50,9 @@ def control(loaded: Loaded, path: str, body: dict[str, Any] | None = None) -> An
             return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
+            detail, code = _problem(error.read())
             raise SidecarError(
-                _problem(error.read()),
-                where=client.url + path,
-                do=_REMEDIES.get(error.code, ""),
+                f"{detail} ({code})", where=client.url + path, do=_REMEDIES.get(code, "")
             ) from None
     except (OSError, ValueError) as error:
         raise SidecarError(
@@ -84,12 +85,19 @@ def _tls(loaded: Loaded) -> ssl.SSLContext:
         ) from None
 
 
-def _problem(body: bytes) -> str:
+def _in_project(path: str, project: str) -> str:
+    if not project:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}project={quote(project, safe='')}"
+
+
+def _problem(body: bytes) -> tuple[str, str]:
+    """What the sidecar said, and its code."""
     try:
         problem = json.loads(body)
-        return f"{problem['detail']} ({problem['code']})"
+        return str(problem["detail"]), str(problem["code"])
     except (ValueError, KeyError, TypeError):
-        return "the sidecar refused"
+        return "the sidecar refused", "no reason given"
 
 
 def in_path(name: str, of: str) -> str:

@@ -99,6 +99,7 @@ def resolve(
     outcome: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
@@ -110,7 +111,9 @@ def resolve(
     """
     path = f"/v1/calls/{in_path(call_id, 'a call')}/resolve"
     said = {"outcome": outcome.replace("-", "_"), "reason": reason}
-    found = control(load_config(config, store, client__key=key), path, said)
+    found = control(
+        load_config(config, store, client__key=key, client__project=project), path, said
+    )
     emit(found, output, lambda: plain(f"{found['call_id']} {outcome}"))
 
 
@@ -128,12 +131,19 @@ def requeue(
     durable_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Try a dead letter again from the start, as the same call with the same key."""
-    _dispose("requeue", durable_id, reason, load_config(config, store, client__key=key), output)
+    _dispose(
+        "requeue",
+        durable_id,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -144,12 +154,19 @@ def discard(
     durable_id: str,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Put a dead letter away for good, or cancel what waits; its request is deleted."""
-    _dispose("discard", durable_id, reason, load_config(config, store, client__key=key), output)
+    _dispose(
+        "discard",
+        durable_id,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 def _letter(call: DurableCall) -> str:

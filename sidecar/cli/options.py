@@ -55,16 +55,26 @@ def common(outputs: Sequence[str] = ("text", "json"), *, default: str = "text") 
 
 
 def deciding(*, whose: str = "Your key", why: str = "Why") -> Callable[[F], F]:
-    """Add ``reason`` and ``key`` parameters to a command by which a person decides something."""
+    """Add ``reason``, ``key`` and ``project`` parameters to a command by which a person decides
+    something."""
 
     def decorate(function: F) -> F:
         told = f"{whose} [SIDECAR_CLIENT_KEY, client.key]."
+        function = in_project(function)
         function = click.option("--key", default=None, help=told)(function)
         return click.option("--reason", required=True, help=f"{why}; kept in the audit chain.")(
             function
         )
 
     return decorate
+
+
+def in_project(function: F) -> F:
+    """Add a ``project`` parameter: in which one a person acts whose key is for several."""
+    told = "In which project, where your key is for several [default: its first]"
+    return click.option(
+        "--project", default=None, help=f"{told} [SIDECAR_CLIENT_PROJECT, client.project]."
+    )(function)
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:

@@ -8,7 +8,7 @@ import click
 from sidecar.app.loading import load_config
 from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, deciding, emit
+from sidecar.cli.options import common, deciding, emit, in_project
 from sidecar.config import Loaded
 from sidecar.plain import plain
 
@@ -17,10 +17,13 @@ _OFFER = "/v1/policy/offer"
 
 @click.command("pending")
 @click.option("--key", help="A person's key (or SIDECAR_CLIENT_KEY, client.key).")
+@in_project
 @common()
-def pending(key: str | None, config: str | None, store: str | None, output: str) -> None:
+def pending(
+    key: str | None, project: str | None, config: str | None, store: str | None, output: str
+) -> None:
     """Show the looser policy that waits for two people, or the last one that did."""
-    offer = control(load_config(config, store, client__key=key), _OFFER)
+    offer = control(load_config(config, store, client__key=key, client__project=project), _OFFER)
     emit(offer, output, lambda: "\n".join(map(plain, _lines(offer))))
 
 
@@ -29,7 +32,13 @@ def pending(key: str | None, config: str | None, store: str | None, output: str)
 @deciding(whose="Your approver key")
 @common()
 def approve(
-    revision: str, reason: str, key: str | None, config: str | None, store: str | None, output: str
+    revision: str,
+    reason: str,
+    key: str | None,
+    project: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
 ) -> None:
     """Approve that a looser policy takes the place of the one that decides; two people do.
 
@@ -38,7 +47,13 @@ def approve(
       $ sidecar policy approve sha256:280bce3e… --reason "reviewed with finance"
       sha256:280bce3e…  pending  1 of 2 approved
     """
-    _vote("approve", revision, reason, load_config(config, store, client__key=key), output)
+    _vote(
+        "approve",
+        revision,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @click.command("deny")
@@ -46,10 +61,22 @@ def approve(
 @deciding(whose="Your approver key")
 @common()
 def deny(
-    revision: str, reason: str, key: str | None, config: str | None, store: str | None, output: str
+    revision: str,
+    reason: str,
+    key: str | None,
+    project: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
 ) -> None:
     """Deny that a looser policy decides; one denial ends it."""
-    _vote("deny", revision, reason, load_config(config, store, client__key=key), output)
+    _vote(
+        "deny",
+        revision,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 def _vote(decision: str, revision: str, reason: str, loaded: Loaded, output: str) -> None:

@@ -6,6 +6,7 @@ Rules
 2. ``status`` reads the store, running or not.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,14 @@ from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli.asking import control
 from sidecar.cli.moments import instant
-from sidecar.cli.options import common, deciding, emit
+from sidecar.cli.options import common, deciding, emit, talk
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.plain import plain
 from sidecar.store.stop import LIFTERS, Stop
+
+_AGENT = re.compile(r"key:[0-9a-f]{16}|(?!key:)[a-z]+:.+")
+"""A key's principal, or one that is not of a key (``oidc:``, ``mtls:``)."""
 
 
 @click.group()
@@ -51,12 +55,19 @@ def kill(
     tool: str | None,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Stop every call of the project, or of one agent or tool, reads too. One person kills."""
-    _set("kill", _scope(agent, tool), reason, load_config(config, store, client__key=key), output)
+    _set(
+        "kill",
+        _scope(agent, tool),
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -67,12 +78,19 @@ def freeze(
     tool: str | None,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Stop calls with effects of the project, or of one agent or tool; reads go on."""
-    _set("freeze", _scope(agent, tool), reason, load_config(config, store, client__key=key), output)
+    _set(
+        "freeze",
+        _scope(agent, tool),
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -83,12 +101,19 @@ def unkill(
     tool: str | None,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Vote to lift a kill. Two people unkill."""
-    _lift("kill", _scope(agent, tool), reason, load_config(config, store, client__key=key), output)
+    _lift(
+        "kill",
+        _scope(agent, tool),
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -99,13 +124,20 @@ def unfreeze(
     tool: str | None,
     reason: str,
     key: str | None,
+    project: str | None,
     config: str | None,
     store: str | None,
     output: str,
 ) -> None:
     """Lift a freeze."""
     scope = _scope(agent, tool)
-    _lift("freeze", scope, reason, load_config(config, store, client__key=key), output)
+    _lift(
+        "freeze",
+        scope,
+        reason,
+        load_config(config, store, client__key=key, client__project=project),
+        output,
+    )
 
 
 @command.command()
@@ -133,6 +165,18 @@ def _scope(agent: str | None, tool: str | None) -> dict[str, str]:
 def _set(kind: str, scope: dict[str, str], reason: str, loaded: Loaded, output: str) -> None:
     made = control(loaded, "/v1/stops", {"kind": kind, "reason": reason, **scope})
     emit(made, output, lambda: _told(made))
+    _doubt(loaded, scope)
+
+
+def _doubt(loaded: Loaded, scope: dict[str, str]) -> None:
+    """Say so where what was stopped may be a misspelling: the stop stands all the same."""
+    subject = scope["subject"]
+    if scope["scope"] == "tool":
+        known = {each["name"] for each in control(loaded, "/v1/tools")["tools"]}
+        if subject not in known:
+            talk(f"warning: no tool {subject!r} is registered there: see sidecar tools list")
+    elif scope["scope"] == "agent" and not _AGENT.fullmatch(subject):
+        talk(f"warning: {subject!r} is no agent's id (key:<16 hex digits>): see sidecar key list")
 
 
 def _lift(kind: str, scope: dict[str, str], reason: str, loaded: Loaded, output: str) -> None:
@@ -146,7 +190,8 @@ def _lift(kind: str, scope: dict[str, str], reason: str, loaded: Loaded, output:
 
 
 def _told(stop: dict[str, Any]) -> str:
-    what = f"{stop['stop_id']} {stop['kind']} {stop['scope']} {stop['subject']}".rstrip()
+    subject = stop["subject"] or stop["project"]  # whose, where the key is for several
+    what = f"{stop['stop_id']} {stop['kind']} {stop['scope']} {subject}"
     if stop["lifted_at_ns"] is not None:
         return plain(f"{what}: lifted")
     votes = f": {len(stop['lifts'])} of {LIFTERS[stop['kind']]} to lift it" if stop["lifts"] else ""

@@ -13,13 +13,16 @@ from click.testing import CliRunner
 from control_rig import control
 from gateway_rig import MASTER, rig
 
+from sidecar import clock
 from sidecar.app.loading import load_config
 from sidecar.cli import asking
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
 from sidecar.gateway.config import Durable
+from sidecar.identity.driver import Identity
 from sidecar.store.durable import DurableQuery
 
+BOTH = {"acme": ("another", "default")}
 PUT_OFF = {"durable": Durable(attempts=1, backoff="10ms")}
 
 
@@ -179,8 +182,9 @@ def test_approvals_are_listed_and_shown_as_they_stand(store, written):
 class Live:
     """A gateway with its control API in a thread of its own, as `sidecar serve` would run it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, organisations=None):
         self.folder = folder
+        self._organisations = organisations
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
@@ -192,6 +196,14 @@ class Live:
     def __exit__(self, *_):
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
+
+    async def _known(self, shown):
+        identity = Identity(self._each.keys, clock.now_ns, organisations=self._organisations)
+        return await identity(shown)
+
+    def person(self, name, **terms):
+        """The key of one more who may decide."""
+        return self._each.member("reviewer", "approver", name=name, **terms)
 
     def keep_busy(self, done):
         """Make calls until told to stop."""
@@ -206,7 +218,8 @@ class Live:
 
     async def _serve(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with control(self.folder, tool_changes=PUT_OFF) as each:
+        known = self._known if self._organisations else None
+        async with control(self.folder, tool_changes=PUT_OFF, authenticate=known) as each:
             self.url = f"http://127.0.0.1:{each.web.port}"
             self.approver, self.admin = each.approver, each.admin
             self.agent, self._each = each.agent, each
@@ -253,7 +266,7 @@ def test_approve_and_deny_go_to_the_running_sidecar_with_the_approvers_key(
         with pytest.raises(SidecarError, match="approval_denied"):
             sidecar(store, "approvals", "approve", written[2], *decide)
         refused = (
-            (live.agent, r"\(forbidden\).*person's key"),
+            (live.agent, r"\(forbidden\).*key of a person"),
             ("nonsense", r"\(unauthenticated\).*sidecar key list"),
         )
         for key, problem in refused:
@@ -263,6 +276,62 @@ def test_approve_and_deny_go_to_the_running_sidecar_with_the_approvers_key(
                 )
     with pytest.raises(SidecarError, match="does not answer"):
         sidecar(store, "approvals", "approve", live.approval_id, *decide)
+
+
+@pytest.mark.requirement("APR-01")
+def test_what_a_person_may_not_decide_is_not_blamed_on_their_key(store, monkeypatch, tmp_path):
+    with Live(tmp_path / "live") as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        own = live.person("refund-agent")
+        with pytest.raises(SidecarError, match="self_approval") as refused:
+            sidecar(store, "approvals", "approve", live.approval_id, "--reason", "x", "--key", own)
+    assert "sidecar key create" not in refused.value.text()
+
+
+@pytest.mark.requirement("APR-01")
+@pytest.mark.requirement("KIL-01")
+def test_a_person_of_several_projects_says_in_which_they_act(store, monkeypatch, tmp_path):
+    with Live(tmp_path / "live", BOTH) as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        both = (
+            "--reason",
+            "checked",
+            "--key",
+            live.person("dora", project="", organisation="acme"),
+        )
+        there = ("--project", "default")
+        with pytest.raises(SidecarError, match=r"no_such_approval.*--project"):
+            sidecar(store, "approvals", "approve", live.approval_id, *both)
+        _, out = sidecar(store, "approvals", "approve", live.approval_id, *both, *there)
+        assert out.endswith(f"{live.approval_id} approved\n")
+        assert sidecar(store, "release", "kill", *both)[1].endswith("kill project another\n")
+        monkeypatch.setenv("SIDECAR_CLIENT_PROJECT", "default")
+        assert sidecar(store, "release", "kill", *both)[1].endswith("kill project default\n")
+        with pytest.raises(SidecarError, match="forbidden"):
+            sidecar(store, "release", "kill", *both, "--project", "a&b")
+
+
+@pytest.mark.requirement("KIL-01")
+@pytest.mark.parametrize(
+    ("scope", "name", "doubtful"),
+    [
+        ("--tool", "issue_refund", False),
+        ("--tool", "issue_refunds", True),
+        ("--agent", "0123456789abcdef", False),
+        ("--agent", "key:0123456789abcdef", False),
+        ("--agent", "oidc:corp:bot", False),
+        ("--agent", "refund-bot", True),
+    ],
+)
+def test_a_stop_of_what_is_not_known_stands_and_says_so(
+    store, monkeypatch, tmp_path, capsys, scope, name, doubtful
+):
+    with Live(tmp_path / "live") as live:
+        monkeypatch.setenv("SIDECAR_CLIENT_URL", live.url)
+        stop = ("release", "freeze", scope, name, "--reason", "x", "--key", live.approver)
+        done = CliRunner().invoke(root, [*stop, "--store", f"sqlite:///{store}"])
+    assert done.exit_code == 0 and name in done.stdout
+    assert ("warning: " in done.stderr) == doubtful
 
 
 @pytest.mark.requirement("IDM-01")
@@ -334,13 +403,15 @@ def test_kill_and_freeze_go_to_the_running_sidecar_and_two_people_unkill(
         )
         sidecar(store, "release", "kill", *ann)
         _, out = sidecar(store, "release", "unkill", *ann)
-        assert out.endswith("kill project: 1 of 2 to lift it\n")
+        assert out.endswith("kill project default: 1 of 2 to lift it\n")
         with pytest.raises(SidecarError, match="voted to lift it already"):
             sidecar(store, "release", "unkill", *ann)
         _, listed = sidecar(tmp_path / "live", "release", "status")
         assert [line.split()[1] for line in listed.splitlines()] == ["kill", "freeze"]
         assert "stands: twice" in listed
-        assert sidecar(store, "release", "unkill", *ada)[1].endswith("kill project: lifted\n")
+        assert sidecar(store, "release", "unkill", *ada)[1].endswith(
+            "kill project default: lifted\n"
+        )
         with pytest.raises(SidecarError, match="no such kill"):
             sidecar(store, "release", "unkill", *ada)
         with pytest.raises(SidecarError, match="no permission"):
