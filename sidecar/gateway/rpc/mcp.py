@@ -26,6 +26,7 @@ from sidecar.gateway.content import Headers
 from sidecar.gateway.driver import Gateway
 from sidecar.gateway.problem import Refusal, Refused
 from sidecar.gateway.protocol import CALL, COMPLETE, READ, Kind, kind_of, method_of
+from sidecar.gateway.provenance import PROVENANCE
 from sidecar.gateway.registry import RegisteredTool, Registry
 from sidecar.gateway.request import ToolReply
 from sidecar.gateway.rpc import head, message, sealed, wording
@@ -311,6 +312,7 @@ class McpWire:
             value = talk.asked.one(name) or talk.said.meta.get(name)
             if isinstance(value, str):
                 found.append((name, value))
+        found += [pair for pair in talk.asked.headers if pair[0].lower() == PROVENANCE]
         token = head.carried(talk.asked.headers, talk.said, APPROVAL_META, "approval-token")
         if token is not None:
             found.append(("approval-token", token))

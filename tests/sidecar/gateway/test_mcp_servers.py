@@ -6,7 +6,7 @@ import json
 import pytest
 from aiohttp import web
 from mcp_rig import AllowListed, gated
-from test_mcp import call, code_of, envelope, modern_headers
+from test_mcp import call, code_of, envelope, modern_call, modern_headers
 
 from sidecar.gateway.config import Match, Tool
 
@@ -368,6 +368,28 @@ def test_a_definition_that_drifted_is_refused_whichever_way_a_call_comes(tmp_pat
         assert not server.of("tools/call")
 
     run(tmp_path, scenario, server, reviewed=[ADD])
+
+
+@pytest.mark.requirement("MCP-01")
+def test_labels_a_caller_adds_are_judged_whichever_way_a_call_comes(tmp_path):
+    server, policy = Server(), AllowListed()
+
+    async def scenario(each):
+        async def ask(**headers):
+            message, head = modern_call(
+                arguments={"text": "a"}, meta={"agenttwin/idempotencyKey": "k"}
+            )
+            _, _, answer = await each.post(message, headers={**head, **headers})
+            return answer
+
+        await ask(**{"Agenttwin-Provenance": "untrusted, web"})
+        await act(each, "add_note", {"text": "b"}, **{"Agenttwin-Provenance": "untrusted, web"})
+        told = [asked["context"]["provenance"]["labels"] for asked in policy.asked]
+        assert told == [["untrusted", "web"]] * 2
+        refused = await ask(**{"Agenttwin-Provenance": "Not a label"})
+        assert code_of(refused) == (-32602, "provenance_malformed")
+
+    run(tmp_path, scenario, server, policy=policy)
 
 
 def test_a_server_that_cannot_be_asked_lets_no_call_pass(tmp_path):
