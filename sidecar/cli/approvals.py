@@ -22,7 +22,7 @@ from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gateway.approval import Ground, current
 from sidecar.plain import plain, plained
-from sidecar.store.glass import BreakGlass, state_of
+from sidecar.store.glass import told
 from sidecar.store.step_up import words
 
 
@@ -127,15 +127,20 @@ def approve_batch(
     """
     loaded = load_config(config, store, client__key=key, client__project=project)
     votes = [_item(loaded, pair) for pair in pairs]
-    told = control(loaded, "/v1/approval-batches", {"reason": reason, "approvals": votes})
-    emit(told, output, lambda: "\n".join(map(_outcome, told["outcomes"])))
-    if not all(each["counted"] for each in told["outcomes"]):
+    answer = control(loaded, "/v1/approval-batches", {"reason": reason, "approvals": votes})
+    emit(answer, output, lambda: "\n".join(map(_outcome, answer["outcomes"])))
+    if not all(each["counted"] for each in answer["outcomes"]):
         raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _item(loaded: Loaded, pair: str) -> dict[str, str]:
     """One vote of a batch, of what is shown now."""
-    named, _, action_hash = pair.partition("=")
+    named, separator, action_hash = pair.partition("=")
+    if not separator:
+        raise SidecarError(
+            f"{plain(pair)[:80]!r} is not ID=ACTION_HASH",
+            do="Both stand in: sidecar approvals list --output json. Nothing was approved.",
+        )
     shown = control(loaded, f"/v1/approvals/{in_path(named, 'an approval')}")
     if shown["action_hash"] != action_hash:
         raise SidecarError(
@@ -147,9 +152,9 @@ def _item(loaded: Loaded, pair: str) -> dict[str, str]:
     return {"approval_id": named, "action_hash": action_hash, "shown_digest": digest}
 
 
-def _outcome(told: dict[str, Any]) -> str:
-    word = told["status"] if told["counted"] else f"not counted: {told['detail']} ({told['code']})"
-    return plain(f"{told['approval_id']} {word}")
+def _outcome(vote: dict[str, Any]) -> str:
+    word = vote["status"] if vote["counted"] else f"not counted: {vote['detail']} ({vote['code']})"
+    return plain(f"{vote['approval_id']} {word}")
 
 
 @command.command()
@@ -192,8 +197,8 @@ def glasses(
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.list_glasses(project, limit)
     now_ns = clock.now_ns()
-    told = [replace(each, state=state_of(each, now_ns)) for each in found]
-    shown = [each for each in told if each.state == "broken" or not only_open]
+    listed = [told(each, now_ns) for each in found]
+    shown = [each for each in listed if each["state"] == "broken" or not only_open]
     emit(shown, output, lambda: "\n".join(map(_glass_line, shown)) or "no glasses")
 
 
@@ -229,11 +234,11 @@ def break_glass(
     if opened:
         talk(f"opened by {opened[0]['votes'][0]['voter']}: {opened[0]['votes'][0]['reason']}")
         word = {"reason": reason, "digest": opened[0]["digest"]}
-        told = control(loaded, f"/v1/break-glasses/{opened[0]['glass_id']}/break", word)
+        answer = control(loaded, f"/v1/break-glasses/{opened[0]['glass_id']}/break", word)
     else:
         word = {"reason": reason, "shown_digest": shown["shown_digest"]}
-        told = control(loaded, f"{path}/break-glass", word)
-    emit(told, output, lambda: plain(f"{told['glass_id']} {_NEXT[told['state']]}"))
+        answer = control(loaded, f"{path}/break-glass", word)
+    emit(answer, output, lambda: plain(f"{answer['glass_id']} {_NEXT[answer['state']]}"))
 
 
 @command.command("review-glass")
@@ -252,8 +257,8 @@ def review_glass(
     """Close the review of a broken glass, saying what came of it."""
     loaded = load_config(config, store, client__key=key, client__project=project)
     path = f"/v1/break-glasses/{in_path(glass_id, 'a glass')}/review"
-    told = control(loaded, path, {"reason": reason})
-    emit(told, output, lambda: plain(f"{told['glass_id']} {told['state']}"))
+    answer = control(loaded, path, {"reason": reason})
+    emit(answer, output, lambda: plain(f"{answer['glass_id']} {answer['state']}"))
 
 
 _NEXT = {
@@ -262,11 +267,11 @@ _NEXT = {
 }
 
 
-def _glass_line(glass: BreakGlass) -> str:
-    who = ", ".join(each.voter for each in glass.votes)
+def _glass_line(glass: dict[str, Any]) -> str:
+    who = ", ".join(each.voter for each in glass["votes"])
     return plain(
-        f"{glass.glass_id}  {glass.state:8}  {instant(glass.opened_at_ns)}"
-        f"  approval {glass.approval_id}  by {who}"
+        f"{glass['glass_id']}  {glass['state']:8}  {instant(glass['opened_at_ns'])}"
+        f"  approval {glass['approval_id']}  by {who}"
     )
 
 

@@ -161,6 +161,8 @@ def _emit_release(file: str, release: Release, key_id: str | None, output: str) 
 
 
 def _key(name: str, file: str) -> SigningKey:
+    if not name or not file:
+        raise SidecarError("a key is named as ID=FILE", where="--key")
     try:
         return read_key(name, Path(file).read_bytes())
     except (OSError, ReleaseInvalid) as error:

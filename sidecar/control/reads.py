@@ -27,7 +27,7 @@ from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
 from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
-from sidecar.store.glass import BreakGlass, state_of
+from sidecar.store.glass import BreakGlass, state_of, told
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
@@ -403,9 +403,7 @@ def get_break_glass(views: Views, asked: Asked, glass_id: str) -> documents.Brea
 
 def glass_document(glass: BreakGlass, now_ns: int) -> documents.BreakGlassDocument:
     """A glass as it is told, as it stands now."""
-    fields = {name: getattr(glass, name) for name in glass.__struct_fields__}
-    fields |= {"signature": glass.signature.hex(), "state": state_of(glass, now_ns)}
-    return documents.BreakGlassDocument(**fields)
+    return documents.BreakGlassDocument(**told(glass, now_ns))
 
 
 def list_stops(views: Views, asked: Asked) -> documents.StopList:

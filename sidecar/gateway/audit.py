@@ -53,7 +53,9 @@ def verify(
             able.pop(_revoked(entry), None)
         if head is not None and seq == head.seq:
             at_head = prev
-    return Verified(entries=seq, hash=prev, fault=_head_fault(seq, at_head, head, able))
+    fault_at_end = _head_fault(seq, at_head, head, able)
+    good = seq if fault_at_end is None else min(seq, fault_at_end.index - 1)
+    return Verified(entries=good, hash=prev, fault=fault_at_end)
 
 
 def missing(verified: Verified, head: AuditHead | None, *, calls: bool) -> Verified:

@@ -132,6 +132,13 @@ def made(
     )
 
 
+def told(glass: BreakGlass, now_ns: int) -> dict[str, Any]:
+    """A glass as every interface tells it: as it stands now, its signature in hex as in the
+    chain."""
+    fields = {name: getattr(glass, name) for name in glass.__struct_fields__}
+    return fields | {"signature": glass.signature.hex(), "state": state_of(glass, now_ns)}
+
+
 def state_of(glass: BreakGlass, now_ns: int) -> GlassState:
     """How a glass stands."""
     if glass.reviewed_at_ns is not None:

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from joserfc.jwk import OKPKey
 
 from sidecar.__main__ import main
+from sidecar.cli.root import root
+from sidecar.errors import SidecarError
 from sidecar.gateway.policy.files import load_bundle
 
 ROOT = Path(__file__).parents[3]
@@ -122,3 +125,12 @@ def test_a_bundle_is_packed_signed_and_verified(sidecar, tmp_path):
     assert decided.stdout.startswith("require_approval  amount_needs_approval")
     half = sidecar("build", ROOT / "policies", "--to", "c.tar.gz", "--signing-key", "key.pem")
     assert half.returncode == 3 and "--key-id" in half.stderr
+
+
+@pytest.mark.parametrize("key", ["ci", "ci=", "=ci.pem"])
+def test_a_key_without_its_name_or_file_is_told_how_keys_are_named(tmp_path, key):
+    (tmp_path / "b.tar.gz").write_bytes(b"x")
+    arguments = ["policy", "verify", str(tmp_path / "b.tar.gz"), "--key", key]
+    result = CliRunner().invoke(root, arguments)
+    assert isinstance(result.exception, SidecarError)
+    assert "ID=FILE" in str(result.exception)

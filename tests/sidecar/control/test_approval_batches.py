@@ -183,6 +183,8 @@ def test_the_command_shows_each_and_says_what_did_not_count(tmp_path):
         wrong = await asyncio.to_thread(ask, pairs[0], f"{ids[1]}=sha256:{'0' * 64}")
         assert isinstance(wrong.exception, SidecarError)
         assert "is not for the action" in str(wrong.exception)
+        bare = await asyncio.to_thread(ask, pairs[0], ids[1])
+        assert "is not ID=ACTION_HASH" in str(bare.exception)
         assert each.ledger.find_approval(ids[0]).votes == (), "nothing was approved"
         done = await asyncio.to_thread(ask, *pairs)
         assert done.exit_code == 0, done.output

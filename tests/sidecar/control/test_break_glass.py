@@ -6,6 +6,7 @@ import json
 import pytest
 from click.testing import CliRunner
 from control_rig import control, pending
+from gateway_rig import MASTER
 from test_approval_pages import Browser, text
 
 from sidecar.cli.root import root
@@ -216,7 +217,11 @@ def test_the_commands_do_the_same(tmp_path):
         ann, ben, cem = people(each)
         approval_id = await pending(each)
         config = tmp_path / "client.yaml"
-        config.write_text(f"client: {{url: 'http://127.0.0.1:{each.web.port}'}}\n")
+        (tmp_path / "seal.key").write_text(MASTER.hex())
+        config.write_text(
+            f"client: {{url: 'http://127.0.0.1:{each.web.port}'}}\n"
+            f"store: {{url: 'sqlite:///{each.folder}'}}\nseal: {{key_file: seal.key}}\n"
+        )
 
         async def ask(*given, key):
             full = ["approvals", *given, "--reason", "fire", "--key", key, "--config", str(config)]
@@ -229,6 +234,13 @@ def test_the_commands_do_the_same(tmp_path):
         assert "broken: the request is approved" in second.stdout
         assert "opened by key:" in second.stderr
         glass_id = each.ledger.list_glasses()[0].glass_id
+        listed = await asyncio.to_thread(
+            CliRunner().invoke,
+            root,
+            ["approvals", "glasses", "--output", "json", "--config", str(config)],
+        )
+        over_http = await each.http_ask("GET", "/v1/break-glasses", by=each.reader)
+        assert json.loads(listed.stdout) == over_http.json["glasses"], "one form everywhere"
         done = await ask("review-glass", glass_id, key=cem)
         assert f"{glass_id} reviewed" in done.stdout
 

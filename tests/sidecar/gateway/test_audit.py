@@ -88,6 +88,16 @@ def test_a_cut_off_end_and_an_entry_beyond_the_head_are_found():
     assert first_bad(chain, None) == 1
 
 
+@pytest.mark.row("I")
+def test_what_is_said_to_be_good_comes_before_what_is_bad():
+    chain = entries(5)
+    forged = structs.replace(head(chain), signature=b"0" * 64)
+    strange = structs.replace(head(chain), kid="nobody")
+    for said in (None, forged, strange, head(chain[:4]), head(entries(9))):
+        verified = verify(chain, said, KEYS)
+        assert verified.entries == verified.fault.index - 1, verified.fault.what
+
+
 def test_a_chain_taken_away_whole_is_found_where_calls_are_recorded():
     empty = verify([], None, {})
     assert empty.fault is None
