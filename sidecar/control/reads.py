@@ -27,7 +27,7 @@ from sidecar.gateway.registry import RegisteredTool
 from sidecar.identity.roles import PERMISSIONS, acting_in, actor, allows, projects_of
 from sidecar.store.budget import Hold, Named, Standing
 from sidecar.store.durable import DurableCall, DurableQuery
-from sidecar.store.glass import BreakGlass, state_of, told
+from sidecar.store.glass import BreakGlass, told
 from sidecar.store.ledger import AuditHead, CallQuery, CallRow
 from sidecar.store.policy import PolicyOffer
 from sidecar.store.ports import AuditTrail, Calls, Published, Traces, Verdicts
