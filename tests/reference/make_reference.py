@@ -22,6 +22,7 @@ from sidecar.cli.root import COMMANDS, root
 from sidecar.config import Config
 from sidecar.control.openapi import document
 from sidecar.control.operations import API_VERSION
+from sidecar.tape import schema
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -170,11 +171,17 @@ def _marks(node: ast.stmt):
             yield from (ast.literal_eval(argument) for argument in each.args)
 
 
+def tape() -> str:
+    """The JSON Schema of a tape's lines."""
+    return json.dumps(schema.document(), indent=1, ensure_ascii=False)
+
+
 PAGES = {
     "test-kit.md": kit,
     "configuration.md": configuration,
     "commands.md": commands,
     "openapi.json": openapi,
+    "tape.schema.json": tape,
 }
 
 

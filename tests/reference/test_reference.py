@@ -21,7 +21,10 @@ def fresh(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "commands.md", "openapi.json", "test-kit.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["configuration.md", "commands.md", "openapi.json", "tape.schema.json", "test-kit.md"],
+)
 def test_a_reference_page_is_current(name, fresh):
     written = (REFERENCE / name).read_text()
     assert written == (fresh / name).read_text(), "run tests/reference/make_reference.py"

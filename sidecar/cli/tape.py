@@ -1,0 +1,260 @@
+"""``sidecar tape``: recorded runs as files: looked at, checked, imported, written anew.
+
+Rules
+1. ``show``, ``verify`` and ``migrate`` need no store, no running sidecar and no server's extra.
+2. A tape is read in little memory, whatever its length; what is left out is counted.
+3. ``verify``: 0 sealed and sound, 1 something in it does not hold, 2 partial or of another major
+   version, 3 no tape. Of several, the greatest.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from sidecar import clock
+from sidecar.cli import tape_view
+from sidecar.cli.options import common, emit, say, talk, to_json
+from sidecar.errors import ExitCode, SidecarError
+from sidecar.tape.codec import DEFAULT, Codecs
+from sidecar.tape.examine import Examination
+from sidecar.tape.faults import TapeUnreadable
+from sidecar.tape.files import Packaging, examine, migrate, read_tape
+from sidecar.tape.model import SEAMS_OF, Event
+from sidecar.tape.record import as_dict
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_PACKAGINGS = click.Choice(["packed", "store"])
+_TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
+
+
+@click.group()
+def command() -> None:
+    """Show, verify, import and migrate tapes."""
+
+
+@command.command()
+@click.argument("tape", type=_FILE)
+@click.option("--from", "first", type=click.IntRange(0), default=0, help="From this seq on.")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most.")
+@click.option("--kind", "kinds", type=click.Choice(list(SEAMS_OF)), multiple=True, help="Only it.")
+@click.option("--event", type=click.IntRange(0), default=None, help="One event with its payloads.")
+@common(outputs=("text", "json", "jsonl"))
+def show(
+    tape: Path,
+    first: int,
+    limit: int,
+    kinds: tuple[str, ...],
+    event: int | None,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> None:
+    """Show a tape: where it comes from, its events, and whether it is whole.
+
+    A partial tape is shown as far as it goes.
+
+    \b
+    Example:
+      $ sidecar tape show run.tape
+      tape 0192…  sealed  5 events  fidelity L2  from sdk
+        0  llm_call     provider  gpt-4o          ok
+        1  tool_call    tool      issue_refund    unset
+    """
+    if event is not None:
+        _show_event(tape, event, output)
+        return
+    shown: list[Event] = []
+    left_out = 0
+
+    def take(one: Event) -> None:
+        nonlocal left_out
+        if one.seq < first or (kinds and one.kind not in kinds):
+            return
+        if len(shown) < limit:
+            shown.append(one)
+        else:
+            left_out += 1
+
+    found = examine(tape, take)
+    if output == "jsonl":
+        for one in shown:
+            say(to_json(as_dict(one), indent=None))
+        return
+    value = {**_told(tape, found), "shown": [*map(as_dict, shown)], "left_out": left_out}
+    emit(value, output, lambda: tape_view.tape_text(found, shown, left_out))
+
+
+@command.command()
+@click.argument("tapes", nargs=-1, required=True, type=_FILE, metavar="TAPE...")
+@common(outputs=("text", "json", "jsonl"))
+def verify(
+    tapes: Sequence[Path],
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> int:
+    """Check tapes: every digest, every blob, the chain and the seal.
+
+    Exits 1 when something does not hold, 2 when a tape is partial or of another major version.
+
+    \b
+    Example:
+      $ sidecar tape verify run.tape
+      run.tape holds: 5 events, exact sha256:7d5e…, behavior sha256:91aa…
+    """
+    told: list[dict[str, Any]] = []
+    worst = ExitCode.GOOD
+    for path in tapes:
+        try:
+            found = examine(path)
+        except SidecarError as error:
+            code = error.code
+            told.append({"tape": str(path), "state": "unreadable", "error": error.text()})
+        else:
+            code = _code(found)
+            told.append(_told(path, found))
+        worst = max(worst, code)
+    value = told if output == "jsonl" else {"tapes": told, "exit_code": int(worst)}
+    emit(value, output, lambda: "\n".join(map(tape_view.verified_text, told)))
+    return worst
+
+
+@command.command("migrate")
+@click.argument("tape", type=_FILE)
+@click.option("--to", type=_FILE, required=True, help="The new tape; it must not be there.")
+@click.option("--packaging", type=_PACKAGINGS, default="packed", show_default=True, help=_TO_HELP)
+@click.option(
+    "--codecs",
+    type=click.Choice(["tape", "current"]),
+    default="tape",
+    show_default=True,
+    help="Compare by the tape's own codecs, or by this version's.",
+)
+@common()
+def migrate_(
+    tape: Path,
+    to: Path,
+    packaging: Packaging,
+    codecs: str,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> None:
+    """Write a tape anew: in this version's terms, or in another packaging.
+
+    Where only the packaging changes, every digest stays. Else the new tape says what it is derived
+    from. What does not hold is not migrated.
+
+    \b
+    Example:
+      $ sidecar tape migrate run.tape --to shared/run.tape --packaging store
+      shared/run.tape: 5 events, sealed; nothing but its packaging changed
+    """
+    wanted = Codecs(DEFAULT) if codecs == "current" else None
+    found, reasons = migrate(tape, to, packaging, tape_id=clock.new_id(), codecs=wanted)
+    value = {**_told(to, found), "changed": reasons}
+    emit(value, output, lambda: tape_view.migrated_text(str(to), found, reasons))
+
+
+@command.command("import")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["otlp", "tau", "vcr"]),
+    required=True,
+    help="OTLP captures, tau-bench runs, or VCR cassettes.",
+)
+@click.option(
+    "--to",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for the tapes; made if it is not there.",
+)
+@click.option("--packaging", type=_PACKAGINGS, default="packed", show_default=True, help=_TO_HELP)
+@click.option(
+    "--capture",
+    type=click.Choice(["off", "redacted", "full"]),
+    default="redacted",
+    show_default=True,
+    help="Content: digests only, with data masked, or whole.",
+)
+@common(outputs=("text", "json", "jsonl"))
+def import_(
+    paths: Sequence[str],
+    form: str,
+    to: Path,
+    packaging: Packaging,
+    capture: str,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> int:
+    """Make tapes of what others recorded; each says how far it may be trusted (fidelity).
+
+    One bad PATH is reported and does not stop the others (exit 1 at the end).
+
+    \b
+    Example:
+      $ sidecar tape import ./capture --format otlp --to tapes
+      tapes/8dbc77….tape  L2  14 events
+    """
+    # Imported here: the other commands do without the server's extra.
+    from sidecar.cli.tape_import import imported
+
+    to.mkdir(parents=True, exist_ok=True)
+    told: list[dict[str, Any]] = []
+    failed = False
+    for path in paths:
+        try:
+            for made in imported(Path(path), form, to, packaging, capture):
+                told.append(_told(made, examine(made)))
+        except (SidecarError, TapeUnreadable) as error:
+            talk(error.text())
+            failed = True
+    emit(told, output, lambda: "\n".join(map(tape_view.imported_text, told)))
+    return ExitCode.FAILED if failed else ExitCode.GOOD
+
+
+def _show_event(path: Path, seq: int, output: str) -> None:
+    tape = read_tape(path)
+    if seq >= len(tape.events):
+        raise SidecarError(
+            f"there is no event {seq}", where=str(path), do=f"It has {len(tape.events)}."
+        )
+    event = tape.events[seq]
+    value = as_dict(event)
+    for side in ("in", "out"):
+        data = tape.payload_bytes(event, side)
+        if data is not None:
+            value[f"{side}_payload"] = msgspec.json.decode(data)
+    emit([value] if output == "jsonl" else value, output, lambda: to_json(value))
+
+
+def _code(found: Examination) -> ExitCode:
+    if found.faults:
+        return ExitCode.FAILED
+    return ExitCode.GOOD if found.holds else ExitCode.UNDECIDED
+
+
+def _told(path: Path, found: Examination) -> dict[str, Any]:
+    """One tape in JSON; the keys are fixed (docs/specs/tape.md)."""
+    return {
+        "tape": str(path),
+        "state": found.state,
+        "holds": found.holds,
+        "cut": found.cut,
+        "events": found.events,
+        "fidelity": found.header.fidelity,
+        "exact_digest": found.computed.exact_digest,
+        "behavior_digest": found.computed.behavior_digest,
+        "blobs": msgspec.to_builtins(found.computed.blobs),
+        "faults": msgspec.to_builtins(found.faults),
+        "more_faults": found.more_faults,
+        "unchecked": found.unchecked,
+        "header": as_dict(found.header),
+        "seal": None if found.seal is None else as_dict(found.seal),
+    }

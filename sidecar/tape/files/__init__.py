@@ -1,0 +1,17 @@
+"""Tapes on disk."""
+
+from sidecar.tape.files.blobs import BlobStore, Packaging
+from sidecar.tape.files.reading import examine, read_tape, tape_codecs
+from sidecar.tape.files.rewriting import migrate, repack
+from sidecar.tape.files.writer import TapeWriter
+
+__all__ = [
+    "BlobStore",
+    "Packaging",
+    "TapeWriter",
+    "examine",
+    "migrate",
+    "read_tape",
+    "repack",
+    "tape_codecs",
+]

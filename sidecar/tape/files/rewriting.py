@@ -1,0 +1,95 @@
+"""Tapes written anew from tapes: in another packaging, or in this version's terms.
+
+**Rules**
+1. The result is there whole, or not at all; the old tape is left as it is.
+2. Another packaging changes no digest.
+"""
+
+from pathlib import Path
+
+from sidecar.errors import SidecarError
+from sidecar.tape.codec import Codecs
+from sidecar.tape.examine import Examination
+from sidecar.tape.faults import TapeIncomparable
+from sidecar.tape.files.blobs import NewFile, Packaging, store_beside
+from sidecar.tape.files.reading import examine, read_tape, records, tape_codecs
+from sidecar.tape.migrate import Migration, needed
+from sidecar.tape.model import Blob, Event, Origin, Seal
+from sidecar.tape.record import as_line, blob_data, blob_of
+
+
+def migrate(
+    path: Path,
+    to: Path,
+    packaging: Packaging,
+    *,
+    tape_id: str,
+    codecs: Codecs | None = None,
+) -> tuple[Examination, list[str]]:
+    """Write a tape anew in this version's terms, or with ``codecs``; what was changed.
+
+    Where nothing is to be changed it is only packaged. Raises SidecarError, TapeIncomparable where
+    a fault is in it, or content is missing that is needed.
+    """
+    tape = read_tape(path)
+    _refuse(path, tape.examination)
+    codecs = codecs or tape_codecs(tape)
+    alias = any(name.startswith("b2b:") for name in tape.blobs)
+    reasons = needed(tape.header, codecs, alias=alias)
+    if not reasons:
+        return repack(path, to, packaging), reasons
+    packed, target = packaging == "packed", store_beside(to)
+    origin = Origin(
+        tape_id=tape.header.tape_id, exact_digest=tape.examination.computed.exact_digest
+    )
+    gone = set(tape.header.codecs.values()) - set(codecs.fingerprints().values())
+    with NewFile(to) as write:
+
+        def put(digest: str, data: bytes) -> None:
+            if not packed:
+                target.put(digest, data)
+            write(as_line(blob_of(digest, data, packed=packed)))
+
+        anew = Migration(tape.header, codecs, put, tape_id=tape_id, of=origin)
+        write(as_line(anew.header))
+        anew.put_codecs()
+        for record, _ in records(path, store_beside(path).get):
+            if isinstance(record, Blob):
+                if record.id not in gone:
+                    anew.blob(record, tape.get(record.id) or b"")
+            elif isinstance(record, Event):
+                asked, given = tape.payload(record, "in"), tape.payload(record, "out")
+                write(as_line(anew.event(record, asked, given)))
+            elif isinstance(record, Seal):
+                write(as_line(anew.seal(record)))
+    return examine(to), reasons
+
+
+def repack(path: Path, to: Path, packaging: Packaging) -> Examination:
+    """Write a tape in another packaging, record by record; no digest changes.
+
+    A partial tape stays partial. Raises SidecarError, TapeIncomparable where a fault is in it.
+    """
+    _refuse(path, examine(path))
+    source, target = store_beside(path), store_beside(to)
+    packed = packaging == "packed"
+    with NewFile(to) as write:
+        for record, _ in records(path, source.get):
+            if isinstance(record, Blob):
+                data = blob_data(record) or source.get(record)
+                if data is None:
+                    raise SidecarError("a blob is nowhere to be found", where=record.id)
+                if not packed:
+                    target.put(record.id, data)
+                record = blob_of(record.id, data, packed=packed)
+            write(as_line(record))
+    return examine(to)
+
+
+def _refuse(path: Path, found: Examination) -> None:
+    if found.faults:
+        raise TapeIncomparable(
+            f"{len(found.faults)} things do not hold in it",
+            where=str(path),
+            do="See them with: sidecar tape verify",
+        )

@@ -1,0 +1,275 @@
+"""Redaction in a light process: by place, by key and by form, before anything is hashed.
+
+**Rules**
+1. Redacting twice changes nothing; the same value under the same key gives the same result.
+2. Leaves are edited: the shape of a value and its keys stay, below a secret's key too, so that a
+   codec's places mean the same before and after. A text that is JSON is edited by its leaves, never
+   by pattern over the whole.
+3. A token keeps equality inside one tenant and nothing else: ``tok:<class>:<12 hex>`` of
+   HMAC-SHA256 under the tenant's key over class and canonical value. ``hash`` keeps all 64.
+4. What was replaced by place or key is told to who asks (``seen``), for the leak scan.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from sidecar.canonical import NotCanonical, canonical
+from sidecar.tape.model import RedactorId
+from sidecar.tape.paths import REMOVED, Paths, States
+from sidecar.tape.value import DEPTH_MAX
+
+Mode = Literal["drop", "mask", "hash", "tokenise"]
+UNREADABLE: Final = "[unreadable]"
+DROPPED: Final = "[dropped]"
+_CLASS: Final = re.compile(r"[a-z][a-z_]{0,31}")
+_OURS: Final = re.compile(
+    r"tok:[a-z_]{1,32}:[0-9a-f]{12}|hmac:[a-z_]{1,32}:[0-9a-f]{64}|\[[a-z_]{1,32}\]"
+)
+_PASSES_MAX: Final = 8
+_LEAK_CHARACTERS_MIN: Final = 8
+_STARTS: Final = ("{", "[", '"')
+SECRET_KEYS: Final = (
+    *("authorization", "proxy_authorization", "api_key", "apikey", "x_api_key", "password"),
+    *("passwd", "pwd", "passphrase", "secret", "client_secret", "token", "access_token"),
+    *("refresh_token", "id_token", "session_token", "cookie", "set_cookie", "private_key"),
+    *("access_key", "secret_key", "credential", "credentials", "otp", "cvv", "cvc", "pin"),
+)
+# Class, pattern, and which group of it is the datum. Each starts at a word's start and is bounded,
+# so that no text takes longer than its length.
+_FORMS: Final[tuple[tuple[str, re.Pattern[str], int], ...]] = (
+    (
+        "private_key",
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?"
+            r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
+        0,
+    ),
+    ("jwt", re.compile(r"(?<![\w-])eyJ[\w-]{5,4096}\.[\w-]{5,8192}\.[\w-]{0,2048}"), 0),
+    (
+        "api_key",
+        re.compile(
+            r"(?<![\w-])(?:(?:sk|pk|rk)[-_][\w-]{16,256}|AKIA[0-9A-Z]{16}|gh[pousr]_\w{30,255}"
+            r"|xox[abprs]-[\w-]{10,256})(?![\w-])"
+        ),
+        0,
+    ),
+    ("bearer", re.compile(r"(?i)(?<!\w)bearer[ \t]{1,4}(?!tok:|hmac:)([\w.~+/=-]{8,8192})"), 1),
+    (
+        "email",
+        re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"),
+        0,
+    ),
+    (
+        "secret",  # in a text that begins as JSON and is cut off
+        re.compile(
+            '(?i)"(?:' + "|".join(SECRET_KEYS).replace("_", "[-_]") + ')"[ \t\n]{0,8}:[ \t\n]{0,8}"'
+            r'(?!\[[a-z_]{1,32}\]|tok:|hmac:)((?:[^"\\]|\\.){1,8192})'
+        ),
+        1,
+    ),
+    ("card", re.compile(r"(?<![\w-])\d(?:[ -]?\d){12,18}(?![\w-])"), 0),
+)
+
+
+class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What becomes of values at a ``path``, or under a ``key`` (``-`` and case do not matter)."""
+
+    mode: Mode
+    class_: str = msgspec.field(default="secret", name="class")
+    path: str | None = None
+    key: str | None = None
+
+
+class Redacts(Protocol):
+    """What a tape's writer asks of a redactor."""
+
+    @property
+    def identity(self) -> RedactorId:
+        """Id, version and key id; two that differ make tapes incomparable."""
+        ...
+
+    def value(self, value: Any, seen: set[str] | None = None) -> Any:
+        """An encoded value redacted."""
+        ...
+
+
+class Redactor:
+    """A redactor of rules, and of the forms this program knows.
+
+    ``forms`` is the mode for what is found by form; ``key`` (32 bytes) is needed where any mode is
+    ``hash`` or ``tokenise``.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule] = (),
+        *,
+        forms: Mode = "mask",
+        key: bytes | None = None,
+        key_id: str | None = None,
+    ) -> None:
+        keyed = {"hash", "tokenise"} & {forms, *(rule.mode for rule in rules)}
+        if keyed and not key:
+            raise ValueError("hash and tokenise need a key")
+        for rule in rules:
+            if (rule.path is None) == (rule.key is None):
+                raise ValueError("a rule names a path or a key")
+            if not _CLASS.fullmatch(rule.class_):
+                raise ValueError(f"{rule.class_}: a class is a lower-case word")
+        self._key, self._forms = key or b"", forms
+        self._by_path = [rule for rule in rules if rule.path is not None]
+        self._paths = Paths(str(rule.path) for rule in self._by_path)
+        by_key = {name: Rule(mode=forms, key=name) for name in SECRET_KEYS}
+        by_key |= {_normal(str(rule.key)): rule for rule in rules if rule.key is not None}
+        self._by_key = by_key
+        told = canonical([forms, [msgspec.to_builtins(rule) for rule in rules], list(SECRET_KEYS)])
+        version = f"1:{hashlib.sha256(told).hexdigest()[:12]}"
+        self._identity = RedactorId(id="agenttwin-light", version=version, key_id=key_id)
+
+    @property
+    def identity(self) -> RedactorId:
+        """Its id, its version with a digest of its rules, and its key's id."""
+        return self._identity
+
+    def value(self, value: Any, seen: set[str] | None = None) -> Any:
+        """An encoded value redacted."""
+        found = self._value(value, self._paths.start, 0, seen)
+        return None if found is REMOVED else found
+
+    def text(self, text: str, seen: set[str] | None = None) -> str:
+        """A text redacted, by its leaves where it is JSON."""
+        return self._text(text, 0, seen)
+
+    def _value(self, value: Any, states: States, depth: int, seen: set[str] | None) -> Any:
+        if states:
+            here = self._paths.ends(states)
+            if here:
+                rule = next(rule for rule in self._by_path if rule.path == here[0])
+                return self._replaced(rule, value, seen)
+        if depth > DEPTH_MAX:
+            return UNREADABLE
+        if isinstance(value, str):
+            return self._text(value, depth, seen)
+        if isinstance(value, dict):
+            return self._object(
+                value, lambda key, item: self._member(key, item, states, depth, seen)
+            )
+        if isinstance(value, list):
+            return [
+                self._value(item, self._paths.step(states, place), depth + 1, seen)
+                for place, item in enumerate(value)
+            ]
+        return value
+
+    def _object(self, value: dict[str, Any], member: Callable[[str, Any], Any]) -> dict[str, Any]:
+        names = {key: self._forms_in(key) for key in value}
+        ordered = sorted(value) if any(key != name for key, name in names.items()) else value
+        found: dict[str, Any] = {}
+        for key in ordered:
+            name, number = names[key], 2
+            while name in found or (name != key and name in value):
+                name, number = f"{names[key]}#{number}", number + 1
+            found[name] = member(key, value[key])
+        return found
+
+    def _member(
+        self, key: str, item: Any, states: States, depth: int, seen: set[str] | None
+    ) -> Any:
+        below = self._paths.step(states, key)
+        rule = self._by_key.get(_normal(key))
+        if rule is not None and not self._paths.ends(below):
+            return self._replaced(rule, item, seen)
+        return self._value(item, below, depth + 1, seen)
+
+    def _replaced(self, rule: Rule, value: Any, seen: set[str] | None) -> Any:
+        if value is None or value == "" or isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return self._object(value, lambda _, item: self._replaced(rule, item, seen))
+        if isinstance(value, list):
+            return [self._replaced(rule, item, seen) for item in value]
+        if isinstance(value, str) and (value == DROPPED or _OURS.fullmatch(value)):
+            return value
+        if seen is not None and isinstance(value, str) and len(value) >= _LEAK_CHARACTERS_MIN:
+            seen.add(value)
+        return self._instead(rule.mode, rule.class_, value)
+
+    def _instead(self, mode: Mode, class_: str, value: Any) -> str:
+        if mode == "drop":
+            return DROPPED
+        if mode == "mask":
+            return f"[{class_}]"
+        told = (
+            class_.encode() + b"|" + (value.encode() if isinstance(value, str) else _spelt(value))
+        )
+        found = hmac.new(self._key, told, hashlib.sha256).hexdigest()
+        return f"hmac:{class_}:{found}" if mode == "hash" else f"tok:{class_}:{found[:12]}"
+
+    def _text(self, text: str, depth: int, seen: set[str] | None) -> str:
+        if text.lstrip()[:1] in _STARTS:
+            repeated: list[bool] = []
+            try:
+                parsed = json.loads(text, object_pairs_hook=lambda pairs: _pairs(pairs, repeated))
+            except (ValueError, RecursionError):
+                return self._forms_in(text)
+            try:
+                after = self._value(parsed, frozenset(), depth + 1, seen)
+            except RecursionError:
+                return UNREADABLE
+            if after == parsed and not repeated:
+                return text
+            return json.dumps(after, ensure_ascii=False, separators=(",", ":"))
+        return self._forms_in(text)
+
+    def _forms_in(self, text: str) -> str:
+        for _ in range(_PASSES_MAX):
+            after = text
+            for class_, pattern, group in _FORMS:
+                after = pattern.sub(partial(self._form, class_=class_, group=group), after)
+            if after == text:
+                return text
+            if self._forms == "drop":
+                return DROPPED
+            text = after
+        return UNREADABLE
+
+    def _form(self, found: re.Match[str], class_: str, group: int) -> str:
+        datum = found[group]
+        if class_ == "card" and not _is_card(datum):
+            return found[0]
+        instead = self._instead(self._forms, class_, datum)
+        return found[0][: found.start(group) - found.start()] + instead
+
+
+def _pairs(pairs: list[tuple[str, Any]], repeated: list[bool]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        repeated.append(True)  # the text shows more than the value does
+    return found
+
+
+def _normal(key: str) -> str:
+    return key.lower().replace("-", "_")
+
+
+def _spelt(value: Any) -> bytes:
+    try:
+        return canonical(value)
+    except NotCanonical:
+        return repr(value).encode(errors="replace")
+
+
+def _is_card(text: str) -> bool:
+    digits = [int(one) for one in text if one.isdigit()]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0

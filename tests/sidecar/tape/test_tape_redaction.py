@@ -1,0 +1,161 @@
+"""The laws of redaction on a tape, and that nothing planted stays."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tape_rig import HEADER, RUN, VALUES, codecs, written
+
+from sidecar.canonical import canonical
+from sidecar.tape.codec import Projection, Projector
+from sidecar.tape.compose import Fact
+from sidecar.tape.files import examine, read_tape
+from sidecar.tape.redaction import Redactor, Rule
+
+KEY = b"k" * 32
+SECRETS = st.sampled_from(
+    [
+        "mail ada@example.com now",
+        "Bearer abcdef0123456789",
+        "sk-abcdefghijklmnop1234",
+        "eyJhbGciOi.eyJzdWIiOi.c2ln",
+        "card 4111 1111 1111 1111",
+        "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
+        '{"password": "hunter22", "x": ["ada@example.com"]}',
+        '{"password": "hunter22", "password": null}',
+        '{"password": "hunter2',
+        "Bearer Bearer Bearer abcdefghijk",
+        "a@b.co.a@b.co@a@b.co",
+    ]
+)
+KEYS = st.sampled_from(["password", "API-Key", "x", "email", "ada@example.com", "bob@example.com"])
+PLANTED = st.recursive(
+    SECRETS | st.integers(0, 2**53 - 1) | st.none() | st.booleans() | VALUES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+MODES = st.sampled_from(["drop", "mask", "hash", "tokenise"])
+
+
+def redactor(mode="mask", forms="mask", key=KEY, paths=("/x/*",)):
+    rules = [Rule(mode=mode, class_="name", path=path) for path in paths]
+    return Redactor([*rules, Rule(mode=mode, class_="mail", key="email")], forms=forms, key=key)
+
+
+@pytest.mark.requirement("TAP-01")
+@given(PLANTED, MODES, MODES)
+def test_redacting_twice_changes_nothing(value, mode, forms):
+    redact = redactor(mode, forms).value
+    once = redact(value)
+    assert canonical(redact(once)) == canonical(once)
+
+
+@given(PLANTED, MODES, MODES)
+def test_the_same_value_gives_the_same_result_whatever_the_order_of_keys(value, mode, forms):
+    turned = json.loads(json.dumps(value))
+    if isinstance(turned, dict):
+        turned = dict(reversed(turned.items()))
+    one, other = redactor(mode, forms).value(value), redactor(mode, forms).value(turned)
+    assert canonical(one) == canonical(other)
+
+
+@pytest.mark.requirement("TAP-01")
+@given(PLANTED, MODES, st.sampled_from(["/x", "/**/x", "/*", "/password", "/*/*"]))
+def test_redaction_commutes_with_a_codec(value, mode, path):
+    redact = redactor(mode, paths=()).value
+    project = Projector(Projection(volatile=(path,), unordered=("/**",))).project
+    assert canonical(project(redact(value))) == canonical(project(redact(project(value))))
+
+
+@given(PLANTED)
+def test_nothing_planted_stays(value):
+    text = json.dumps(redactor().value(value))
+    for secret in ("ada@example.com", "abcdef0123456789", "sk-abcdefghij", "hunter2", "4111 1111"):
+        assert secret not in text
+
+
+@pytest.mark.parametrize("open_, close", [("[", "]"), ('{"password":', "}")])
+def test_a_text_nested_deeply_is_hidden_not_a_crash(open_, close):
+    for depth in (90, 300, 900, 5000):
+        text = open_ * depth + '"hunter22"' + close * depth
+        after = redactor().text(text)
+        assert "hunter22" not in after or open_ == "["
+
+
+def test_a_token_keeps_equality_inside_a_tenant_and_nothing_else():
+    one, other = redactor("tokenise"), redactor("tokenise", key=b"o" * 32)
+    token = one.value({"email": "someone"})["email"]
+    assert token.startswith("tok:mail:") and len(token) == len("tok:mail:") + 12
+    assert token == one.value({"email": "someone"})["email"]
+    assert token != one.value({"email": "someone else"})["email"]
+    assert token != other.value({"email": "someone"})["email"]
+    assert one.value({"email": 25})["email"] == one.value({"email": 25.0})["email"]
+
+
+def test_keyed_modes_need_a_key_and_rules_name_one_thing():
+    with pytest.raises(ValueError, match="key"):
+        Redactor([Rule(mode="hash", key="x")])
+    with pytest.raises(ValueError, match="path or a key"):
+        Redactor([Rule(mode="mask", key="x", path="/x")])
+
+
+def test_two_redactors_of_other_rules_are_told_apart():
+    assert redactor("mask").identity.version != redactor("drop").identity.version
+
+
+@pytest.mark.requirement("TAP-01")
+@pytest.mark.parametrize("packaging", ["packed", "store"])
+def test_what_is_redacted_is_nowhere_on_disk(tmp_path, packaging):
+    secret = "hunter2-hunter2"
+    header = replace(
+        HEADER,
+        argv=("agent.py", "--password", secret, f"--api-key={secret}", "mail ada@example.com"),
+        labels={"token": secret, "who": "ada@example.com"},
+        run_id="run of ada@example.com",
+    )
+    run = [
+        Fact(
+            kind="llm_call",
+            seam="provider",
+            input={"headers": {"Authorization": secret}, "text": "long " * 2000},
+            output={"password": secret},
+            error=("Boom", "no such person: ada@example.com"),
+            attributes={"cookie": secret},
+        ),
+        RUN[-1],
+    ]
+    seal = written(tmp_path / "a.tape", run, header=header, packaging=packaging)
+    assert seal.leaks.sought == 1 and seal.leaks.found == 0
+    tape = read_tape(tmp_path / "a.tape")
+    kept = [tape.get(digest) for digest in tape.blobs] + [(tmp_path / "a.tape").read_bytes()]
+    assert not any(secret.encode() in data or b"ada@" in data for data in kept)
+    assert tape.payload(tape.events[0], "in")["headers"] == {"Authorization": "[secret]"}
+
+
+@pytest.mark.parametrize("where", ["input", "name"])
+def test_a_secret_that_stands_elsewhere_too_is_found_before_the_seal(tmp_path, where):
+    secret = 'hunter"2-hunter'
+    leak = {"input": {"text": f"psst {secret} " * 500}, "name": "x"}
+    if where == "name":
+        leak = {"name": f"psst {secret}"}
+    run = [
+        Fact(kind="tool_call", seam="tool", **leak),
+        Fact(kind="tool_call", seam="tool", input={"password": secret}),
+        RUN[-1],
+    ]
+    seal = written(tmp_path / "a.tape", run, packaging="store")
+    assert seal.leaks.found == 1
+    found = examine(tmp_path / "a.tape")
+    assert [fault.code for fault in found.faults] == ["leak"] and not found.holds
+
+
+def test_a_tape_without_content_holds_digests_only(tmp_path):
+    written(tmp_path / "a.tape", RUN, content=False, codecs=codecs(output={"volatile": ("/at",)}))
+    written(tmp_path / "b.tape", RUN, codecs=codecs(output={"volatile": ("/at",)}))
+    bare, full = read_tape(tmp_path / "a.tape"), read_tape(tmp_path / "b.tape")
+    assert bare.examination.holds and len(bare.blobs) == 1
+    assert bare.seal.exact_digest == full.seal.exact_digest
+    assert bare.seal.behavior_digest == full.seal.behavior_digest
+    assert b"long long" not in (tmp_path / "a.tape").read_bytes()
