@@ -5,6 +5,8 @@ Rules
 2. Every drop is counted: ``sidecar_dropped_total{stage, reason}``.
 3. The log goes to stderr, one event a line; it never holds captured content, keys or tokens: a
    failure is told by kind and place, unless it is a SidecarError, and data in texts are masked.
+4. A line that cannot be written (a full disk, a reader that is gone) is counted and fails nothing:
+   what is logged about a call is never worth more than the call.
 """
 
 import logging
@@ -214,6 +216,25 @@ ProcessCollector(registry=REGISTRY)
 _QUIET_SECONDS = 10
 
 
+class _Lines:
+    """Writes to stderr as it is at that moment (rule 4)."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def msg(self, message: str) -> None:
+        """One line."""
+        try:
+            print(message, file=sys.stderr, flush=True)
+        except (OSError, ValueError):
+            DROPPED.labels("log", "unwritable").inc()
+
+    debug = info = warning = error = critical = exception = msg
+
+
+structlog.configure(logger_factory=_Lines)
+
+
 def configure_logging(*, json_lines: bool | None = None) -> None:
     """Set the log up once per process: JSON lines, or readable text when stderr is a terminal."""
     as_json = not sys.stderr.isatty() if json_lines is None else json_lines
@@ -227,7 +248,7 @@ def configure_logging(*, json_lines: bool | None = None) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Lines,
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)

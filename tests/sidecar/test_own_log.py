@@ -60,3 +60,21 @@ def test_our_own_errors_keep_their_text():
         "log('x').error('failed', why=SidecarError('no space', where='/data', do='Make some.'))"
     )
     assert "no space at /data. Make some." in logged(SETUP.format(True) + code)
+
+
+@pytest.mark.parametrize("gone", ["sys.stderr.close()", "os.dup2(os.open('/dev/full', 1), 2)"])
+def test_a_line_that_cannot_be_written_is_counted_and_fails_nothing(gone):
+    code = (
+        "import os, sys\nfrom sidecar.telemetry import REGISTRY\n"
+        f"log('x').error('before')\n{gone}\nlog('x').error('lost')\n"
+        "labels = {'stage': 'log', 'reason': 'unwritable'}\n"
+        "print(REGISTRY.get_sample_value('sidecar_dropped_total', labels))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", SETUP.format(True) + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.stdout == "1.0\n" and "before" in done.stderr

@@ -625,11 +625,11 @@ def test_outcomes_that_no_recipe_can_tell_are_one_line_of_the_log(tmp_path, caps
         async with asyncio.timeout(10):
             while "unknown" not in "".join(said):
                 await asyncio.sleep(0.01)
-                said.append(capsys.readouterr().out)
+                said.append(capsys.readouterr().err)
 
     run(tmp_path, scenario)
     capsys.readouterr()
     run(tmp_path, again, gateways=1)
-    said.append(capsys.readouterr().out)
+    said.append(capsys.readouterr().err)
     lines = [line for line in "".join(said).split("\n") if "unknown" in line]
     assert len(lines) == 1 and "calls=3" in lines[0]
