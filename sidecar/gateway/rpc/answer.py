@@ -4,8 +4,8 @@
 1. A result without ``isError`` is a success. ``isError`` is the tool's own word that something went
    wrong, not that nothing happened: the effect is unknown.
 2. An error of the protocol that names the request as the fault means that nothing was done.
-3. A server that wants something of the client first (``input_required``) has not answered, and is
-   not given it.
+3. A server that wants something of the client first (``input_required``), that gives a task nobody
+   asked for or any other result than a complete one, has not answered, and is not given it.
 4. A kept answer is ``{"result": …}`` or ``{"error": …}``: the ids of messages are not kept.
 """
 
@@ -80,6 +80,8 @@ def outcome(said: Said | None, http_status: int) -> tuple[int, bytes]:
         return 500, _error(INTERNAL_ERROR, "the server's result is malformed")
     if read.resultType == "input_required":
         return 500, _error(DENIED, "the server asks for input, which this gateway does not pass on")
+    if read.resultType != "complete":  # what became of the call is not in it
+        return 500, _error(INTERNAL_ERROR, "the server's result is not complete")
     return 500 if read.isError else 200, b'{"result":' + result + b"}"
 
 

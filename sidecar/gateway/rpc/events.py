@@ -3,6 +3,7 @@
 **Rules**
 1. An event ends with an empty line; lines end with LF, CR or both, as the standard says.
 2. Only ``data`` is read; events without it (comments, keep-alives) are none.
+3. What came is looked at once, however small the pieces it comes in.
 
 Source: WHATWG HTML, "Server-sent events".
 """
@@ -16,12 +17,19 @@ class Events:
     """A reader of one stream; ``feed`` it what comes."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        """The line that is not whole, in pieces: none with an end of a line but a last CR."""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that are whole now."""
-        *lines, self._rest = _LINE.split(self._rest + chunk)
+        held = bool(self._rest) and self._rest[-1].endswith(b"\r")
+        if not held and b"\n" not in chunk and b"\r" not in chunk:
+            if chunk:
+                self._rest.append(chunk)
+            return []
+        *lines, rest = _LINE.split(b"".join([*self._rest, chunk]))
+        self._rest = [rest] if rest else []
         return [found for line in lines if (found := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> bytes | None:

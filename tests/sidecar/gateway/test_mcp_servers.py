@@ -240,6 +240,8 @@ BROKEN = {
         text=f'{{"jsonrpc":"2.0","id":{n},"result":[1]}}', content_type="application/json"
     ),
     "a wish for input": lambda n: {"resultType": "input_required", "requestState": "s"},
+    "a task nobody asked for": lambda n: {"resultType": "task", "taskId": "t", "status": "working"},
+    "a result of another kind": lambda n: {"resultType": "partial", "content": []},
 }
 
 

@@ -1,5 +1,8 @@
 """The pure parts of MCP: definitions, headers, events, what a client carries, pins."""
 
+import time
+from itertools import cycle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +129,26 @@ def test_lines_end_as_the_standard_says(end):
     reader = Events()
     stream = end.join([b"data: a", b"data: b", b"", b"id: 1", b"", b"data: c", b"", b"", b"x"])
     assert [each for byte in stream for each in reader.feed(bytes((byte,)))] == [b"a\nb", b"c"]
+
+
+@given(st.text(alphabet="ab: \r\n", max_size=40), st.lists(st.integers(1, 5), min_size=1))
+def test_any_stream_is_the_same_however_it_arrives(text, sizes):
+    stream, start, found = b"data: " + text.encode() + b"\n\n", 0, []
+    reader = Events()
+    for size in cycle(sizes):
+        if start >= len(stream):
+            break
+        found += reader.feed(stream[start : start + size])
+        start += size
+    assert found == Events().feed(stream)
+
+
+def test_an_event_in_small_pieces_costs_what_it_costs_whole():
+    reader, began = Events(), time.process_time()
+    for _ in range(8_000):
+        assert reader.feed(b"data" * 256) == []
+    assert reader.feed(b"\n\n") == []
+    assert time.process_time() - began < 2  # looked at anew with each piece: minutes
 
 
 @pytest.mark.requirement("MCP-01")
