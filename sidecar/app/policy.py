@@ -41,7 +41,8 @@ def policy_parts(
     if policy.engine == "embedded":
         release = open_release(policy, loaded)
         if book is not None and policy.loosening == "refuse":
-            release = standing_release(release, book, _kept_file(loaded))
+            watched = duration_ns(policy.watch) > 0
+            release = standing_release(release, book, _kept_file(loaded), watched=watched)
         live = LivePolicy(
             release,
             lambda each: PolicyWorker(each.bundle, deadline_ns=deadline_ns),
@@ -74,14 +75,21 @@ def open_release(policy: Policy, loaded: Loaded) -> Release:
     return load_release(path, _terms(policy, loaded), clock.now_ns() // 1_000_000_000)
 
 
-def standing_release(wanted: Release, book: PolicyBook, kept: Path) -> Release:
+def standing_release(
+    wanted: Release, book: PolicyBook, kept: Path, *, watched: bool = True
+) -> Release:
     """What a sidecar starts on: not a bundle that waits for people, or that they denied, but the
     one before it, as it was kept. Raises SidecarError where that is not at hand.
+
+    Nor is it another bundle in the same place, where one is ``watched`` for: a start has nothing
+    to judge it by, so it is judged once it is looked at.
     """
     offer, active = book.policy_offer(), book.active_policy()
     revision = wanted.bundle.revision
     waits = offer is not None and offer.state in ("pending", "denied")
-    if not waits or offer is None or (offer.revision, offer.before) != (revision, active):
+    if not waits or offer is None or offer.before != active or revision == active:
+        return wanted
+    if revision != offer.revision and not watched:
         return wanted
     try:
         found = read(kept.read_bytes(), Terms(), 0)

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sidecar.gateway.policy.result import PolicyAnswer
 
@@ -75,6 +76,15 @@ def difference(tool: str, before: PolicyAnswer, after: PolicyAnswer) -> Differen
         code=after.reasons[0].code if after.reasons else "",
         input_digest=after.input_digest,
     )
+
+
+def forgetting(found: Report, known: int) -> Report:
+    """The report, where ``known`` decisions were there to judge by once: those that are gone since
+    (a restart forgets them) are unjudged."""
+    gone = known - found.compared
+    if gone <= 0:
+        return found
+    return replace(found, compared=known, unjudged=found.unjudged + gone)
 
 
 def report(revision: str, found: Iterable[Difference]) -> Report:

@@ -15,7 +15,6 @@ be tried beside it.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,9 +25,17 @@ from sidecar import clock
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy.document import encode
 from sidecar.gateway.policy.facts import Fact, missing
-from sidecar.gateway.policy.live.change import Difference, Report, difference, kind_of, report
+from sidecar.gateway.policy.live.change import (
+    Difference,
+    Report,
+    difference,
+    forgetting,
+    kind_of,
+    report,
+)
 from sidecar.gateway.policy.live.client import Second
 from sidecar.gateway.policy.live.freshness import DAY_NS, Freshness
+from sidecar.gateway.policy.live.memory import Memory, Remembered, Sort, named, sort_of
 from sidecar.gateway.policy.release import Release
 from sidecar.gateway.policy.result import PolicyAnswer, denied
 from sidecar.gateway.policy.worker import PolicyWorker
@@ -80,7 +87,7 @@ class LivePolicy:
         self._shadow = make(shadow) if shadow is not None else None
         self._second = second
         self._accept_loosening = accept_loosening
-        self._last: deque[tuple[bytes, PolicyAnswer]] = deque(maxlen=remember)
+        self._last = Memory(remember)
         self._open = asyncio.Event()
         self._open.set()
         self._shadowing: set[asyncio.Task[None]] = set()
@@ -169,9 +176,10 @@ class LivePolicy:
             return structs.replace(denied(_TOO_OLD), revision=self.revision)
         return await self._worker.visible(document)
 
-    async def change(self, release: Release, *, approved: bool = False) -> Report:
+    async def change(self, release: Release, *, approved: bool = False, known: int = 0) -> Report:
         """Judge the last decisions by another release; let it decide where it may. ``approved``:
-        where the ledger says that people have approved it, however loose.
+        where the ledger says that people have approved it, however loose. ``known``: how many
+        decisions showed another release to be looser, and may have been forgotten since.
 
         Raises SidecarError where it cannot be used; then nothing has changed.
         """
@@ -180,6 +188,7 @@ class LivePolicy:
             await candidate.start()
             try:
                 found, judged = await self._judged_again(candidate)
+                found = forgetting(found, known)
                 if found.loosens and not self._accept_loosening and not approved:
                     await candidate.stop()
                     return found
@@ -187,8 +196,7 @@ class LivePolicy:
                 await self._swap(candidate, release, activate)
                 # The next change is judged against what decides now, not what did once.
                 since = [each for each in self._last if each[1].revision == candidate.revision]
-                self._last.clear()
-                self._last.extend([*judged, *since])
+                self._last.replace(map(_sorted, [*judged, *since]))
             except BaseException:
                 await candidate.stop()
                 raise
@@ -203,7 +211,7 @@ class LivePolicy:
         for encoded, before in tuple(self._last):
             document = orjson.loads(encoded)
             after = await candidate.decide(document)
-            told = difference(_tool(document), before, after)
+            told = difference(named(document), before, after)
             if missing(document, candidate.reads):
                 told = structs.replace(told, kind="unjudged")
             elif after.error is None:
@@ -235,7 +243,7 @@ class LivePolicy:
         if answer.error is None:
             encoded = encode(document)
             if len(encoded) <= DOCUMENT_BYTES_MAX:
-                self._last.append((encoded, answer))
+                self._last.add(sort_of(document, answer), (encoded, answer))
 
     def _try(self, shadow: PolicyWorker, document: dict[str, Any], answer: PolicyAnswer) -> None:
         if len(self._shadowing) >= SHADOWS_MAX:
@@ -252,7 +260,7 @@ class LivePolicy:
         kind = "failed" if candidate.error is not None else kind_of(answer, candidate)
         SHADOW_DECISIONS.labels(kind).inc()
         if kind != "same":
-            told = difference(_tool(document), answer, candidate)
+            told = difference(named(document), answer, candidate)
             _log.info(
                 "policy_shadow_differs",
                 kind=kind,
@@ -330,7 +338,7 @@ class PolicyWatch:
         approved = self._is_approved(revision)
         if not approved and self._waits(revision):
             return None
-        found = await self._policy.change(release, approved=approved)
+        found = await self._policy.change(release, approved=approved, known=self._known())
         if not found.activated:
             self._waiting = revision
             await self._offer(release, found)
@@ -373,6 +381,13 @@ class PolicyWatch:
             return False
         return (offer.revision, offer.before) == (revision, self._policy.revision)
 
+    def _known(self) -> int:
+        """How many decisions a looser release was judged by that waits or was denied here."""
+        offer = self._book.policy_offer() if self._book is not None else None
+        if offer is None or offer.state not in ("pending", "denied"):
+            return 0
+        return offer.compared if offer.before == self._policy.revision else 0
+
     async def _offer(self, release: Release, found: Report) -> None:
         if self._book is None:
             return
@@ -413,9 +428,9 @@ class PolicyWatch:
                 _log.error("policy_stale", seconds=seconds, denies=self._policy.too_old)
 
 
-def _tool(document: dict[str, Any]) -> str:
-    resource = document.get("resource")
-    return str(resource.get("id", "")) if isinstance(resource, dict) else ""
+def _sorted(one: Remembered) -> tuple[Sort, Remembered]:
+    encoded, answer = one
+    return sort_of(orjson.loads(encoded), answer), one
 
 
 def _told(each: Difference) -> dict[str, str]:

@@ -130,6 +130,70 @@ def test_a_sidecar_that_remembers_nothing_does_not_activate_what_waits(decision)
     ledger.close()
 
 
+@pytest.mark.parametrize("decision", [None, "deny"])
+def test_a_restart_opens_no_way_for_another_looser_release(decision):
+    """What a sidecar forgot is no proof that another release than the one that waits is not looser:
+    it is judged once as much was decided again as told of the first."""
+    ledger, there = book(), [release(RULES_ALLOW)]
+    another = release(RULES_ALLOW + "\n# another\n")
+    stricter = release(RULES_DENY + "\n# stricter\n")
+
+    async def first(policy):
+        watch = watched(policy, ledger, there)
+        await policy.activate(None)
+        await policy.decide(CALL)
+        await policy.decide(CALL)
+        assert not (await watch.look()).activated
+        if decision is not None:
+            await vote(ledger, "ann", there[0].bundle.revision, decision)
+
+    async def restarted(policy):
+        watch = watched(policy, ledger, [another])
+        await policy.activate(None)
+        await policy.decide(CALL)
+        told = await watch.look()
+        assert (told.activated, told.compared, told.loosened, told.unjudged) == (False, 2, 1, 1)
+        assert ledger.policy_offer().revision == another.bundle.revision
+        assert (await policy.decide(CALL)).effect == "require_approval"
+        there[0] = stricter
+        told = await watched(policy, ledger, there).look()
+        assert told.activated, "as much as was known then is known again"
+
+    living(first, RULES_ASK)
+    living(restarted, RULES_ASK)
+    ledger.close()
+
+
+ASK_FOR_PAY = """package agenttwin.v1
+
+decide := {"effect": "require_approval", "reasons": [{"code": "asked"}]} if {
+	input.resource.id == "pay"
+}
+
+else := {"effect": "allow", "reasons": [{"code": "free"}]}
+
+list := {"effect": "allow", "reasons": [{"code": "seen"}]} if input.resource.id
+"""
+
+
+def test_many_calls_of_other_sorts_do_not_hide_what_a_release_loosens():
+    ledger, there = book(), [release(RULES_ALLOW)]
+
+    async def scenario(policy):
+        watch = watched(policy, ledger, there)
+        await policy.activate(None)
+        await policy.decide(CALL)
+        for number in range(10):
+            await policy.decide({"resource": {"id": "get_order"}})
+            strange = {"id": f"strange{number}", "properties": {"registered_class": "unlisted"}}
+            await policy.decide({"resource": strange})
+        told = await watch.look()
+        assert (told.activated, told.compared, told.loosened) == (False, 4, 1)
+
+    living(scenario, ASK_FOR_PAY, remember=4)
+    ledger.close()
+
+
 def test_a_denied_policy_and_one_that_came_after_the_vote_do_not_decide():
     ledger, there = book(), [release(RULES_ALLOW)]
 
@@ -206,7 +270,11 @@ def test_a_start_is_no_way_round_people(tmp_path):
         keep_release(before, kept)
         found = standing_release(wanted, ledger, kept)
         assert (found.bundle.revision, found.sequence) == (before.bundle.revision, 3)
-        assert standing_release(release(RULES_ASK), ledger, kept).bundle.modules
+        another = release(RULES_ASK)
+        found = standing_release(another, ledger, kept)
+        assert found.bundle.revision == before.bundle.revision, "judged before it decides"
+        assert standing_release(another, ledger, kept, watched=False) is another
+        assert standing_release(before, ledger, kept) is before
         for who in ("ann", "bob"):
             await vote(ledger, who, wanted.bundle.revision)
         assert standing_release(wanted, ledger, kept) is wanted
