@@ -324,6 +324,7 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         done = await self._writer.run(
             lambda c: self._jobs.record(c, outcome, arguments, answer),
             single=not claimed and outcome.resolution is None,
+            soon=_had_no_effect(outcome),
         )
         if outcome.end is not None and outcome.end.restore_approval:
             self._news.tell(None)
@@ -422,3 +423,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         if self._memory:
             return self._writer.run_sync(lambda connection: query(connection, *values))
         return super()._read(query, *values)
+
+
+def _had_no_effect(outcome: CallOutcome) -> bool:
+    """Whether nothing in the world came of it: then its receipt need not wait for the disk. It
+    outlives this process all the same, and a loss of power with the next commit that waits."""
+    nothing = outcome.receipt.phase in ("refused", "replayed") or outcome.call.class_ == "read"
+    return nothing and outcome.end is None and outcome.resolution is None

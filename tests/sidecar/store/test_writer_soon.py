@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 from gateway_rig import keyring
+from ledger_rig import NOW, call, ledgers, run, signed
 
 from sidecar.errors import StoreUnavailable
-from sidecar.store.ledger import Fence
+from sidecar.store.ledger import CallOutcome, Fence
 from sidecar.store.sqlite.connection import open_database
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
@@ -90,6 +91,35 @@ def test_a_claim_is_on_the_disk_by_the_time_it_is_marked_sent(tmp_path):
         ledger.close()
     modes = [each for each in said if each.startswith("PRAGMA synchronous")]
     assert modes == ["PRAGMA synchronous=NORMAL", "PRAGMA synchronous=FULL"]
+
+
+@pytest.mark.parametrize(
+    ("class_", "phase", "modes"),
+    [
+        ("read", "executed", ["NORMAL"]),
+        ("irreversible", "refused", ["NORMAL"]),
+        ("irreversible", "replayed", ["NORMAL"]),
+        ("irreversible", "executed", ["FULL"]),
+        ("write", "executed", ["FULL"]),
+    ],
+)
+def test_a_receipt_waits_for_the_disk_where_something_may_have_come_of_the_call(
+    tmp_path, class_, phase, modes
+):
+    opened = call(class_=class_)
+    said = []
+
+    async def scenario(ledger):
+        await ledger._writer.run(lambda c: c.execute("SELECT 1"), soon=modes == ["FULL"])
+        ledger._writer._connection.set_trace_callback(said.append)
+        await ledger.record(
+            CallOutcome(call=opened, receipt=signed(opened, phase=phase, status=200), now_ns=NOW)
+        )
+
+    with ledgers("file", tmp_path) as store:
+        run(store, scenario)
+    found = [each for each in said if each.startswith("PRAGMA synchronous")]
+    assert found == [f"PRAGMA synchronous={mode}" for mode in modes]
 
 
 def test_a_single_job_that_fails_leaves_its_neighbours_as_they_are(tmp_path):
