@@ -37,6 +37,7 @@ from sidecar.store.ledger import OpenedCall
 
 APPROVAL_TOKEN = "approval-token"  # noqa: S105 - a header's name
 CONFIRM_DISTINCT = "confirm-distinct"
+IDEMPOTENCY_KEY = "idempotency-key"
 
 
 class House(Struct, frozen=True, kw_only=True):
@@ -209,11 +210,22 @@ def _key_hash(
 ) -> str | None:
     rules = prepared.tool.config.idempotency
     key = idempotency_key(request.headers, rules.header)
+    if rules.header.lower() != IDEMPOTENCY_KEY:
+        key = _either(key, idempotency_key(request.headers, IDEMPOTENCY_KEY), rules.header)
     if key is None and rules.derive and trace.trace_id is not None:
         key = f"derived {trace.trace_id} {trace.span_id}"
     if key is None:
         return None
     return hashed_key(house, principal, prepared.tool.name, key)
+
+
+def _either(key: str | None, plain: str | None, header: str) -> str | None:
+    """The key of a call to a tool with a header of its own for it: a client that sends the usual
+    one means it no less. Raises Refused where both are there and differ."""
+    if key is not None and plain is not None and key != plain:
+        said = f"{header} and Idempotency-Key hold two keys; send one"
+        raise Refused(400, "idempotency_key_invalid", said, next_action="request")
+    return plain if key is None else key
 
 
 def hashed_key(house: House, principal: Principal, tool: str, key: str) -> str:

@@ -71,6 +71,32 @@ def test_the_key_is_a_member_of_the_body_and_every_other_byte_is_what_was_hashed
     assert run(tmp_path, later, rules) not in before  # another principal's key is its own
 
 
+def test_a_key_counts_in_the_tools_header_and_in_the_usual_one(tmp_path):
+    rules = Idempotency(header="PayPal-Request-Id")
+
+    async def scenario(each):
+        url = f"http://127.0.0.1:{each.server.port}/payments/orders/17/refunds"
+        bearer = {"Authorization": f"Bearer {each.agent}", "Content-Type": "application/json"}
+
+        async def ask(**headers):
+            async with each.http.post(url, data=BODY, headers={**bearer, **headers}) as answer:
+                return answer.status, answer.headers.get("Idempotent-Replayed")
+
+        assert await ask(**{"Idempotency-Key": "k"}) == (201, None)
+        for same in (
+            {"Idempotency-Key": "k"}, {"PayPal-Request-Id": "k"},
+            {"PayPal-Request-Id": "k", "Idempotency-Key": '"k"'},
+        ):  # fmt: skip
+            assert await ask(**same) == (201, "true")
+        assert await ask(**{"PayPal-Request-Id": "k", "Idempotency-Key": "l"}) == (400, None)
+        assert await ask(**{"PayPal-Request-Id": "l", "Idempotency-Key": ""}) == (400, None)
+        [(_, _, headers, _)] = each.shop.seen
+        assert headers["paypal-request-id"].startswith("agw_")
+        assert "idempotency-key" not in headers
+
+    run(tmp_path, scenario, rules)
+
+
 def test_the_key_is_the_same_after_a_restart(tmp_path):
     rules = Idempotency(upstream_field="idempotency_key")
 
