@@ -2,7 +2,7 @@
 
 Rules
 1. ``show``, ``verify`` and ``migrate`` need no store, no running sidecar and no server's extra.
-2. A tape is read in little memory, whatever its length; what is left out is counted.
+2. A tape is read line by line and not held; what is left out is counted.
 3. ``verify``: 0 sealed and sound, 1 something in it does not hold, 2 partial or of another major
    version, 3 no tape. Of several, the greatest.
 """

@@ -84,7 +84,10 @@ def site(module: str, qualname: str, seam: str, label: str = "") -> str:
 
 
 class Composer:
-    """One tape being written. ``put_blob(digest, bytes)`` keeps a payload before its event."""
+    """One tape being written. ``put_blob(digest, bytes)`` keeps a payload before its event.
+
+    ``line`` is the last event's, its end included.
+    """
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class Composer:
         self._codecs = codecs or Codecs(DEFAULT)
         self._put, self._content, self._blob_max = put_blob, content, blob_bytes_max
         self.seen: set[str] = set()
+        self.line = b""
         self._captured_ns = nanoseconds(header.captured_at)
         self.header = self._redacted_header(header)
         self._sealer = Sealer(self.header)
@@ -135,7 +139,7 @@ class Composer:
             raise ValueError(f"{fact.kind} does not enter at {fact.seam}")
         if any(not 0 <= one < seq for one in fact.cause):
             raise ValueError("a cause is an earlier event")
-        agent, name = self._redactor.value(fact.agent), self._redactor.value(fact.name)
+        agent, name = self._word(fact.agent), self._word(fact.name)
         cause = tuple(sorted(set(fact.cause)))
         asked = self._payload(fact.input, self._codecs.input_of(fact.seam))
         given = self._payload(fact.output, self._codecs.output_of(fact.seam))
@@ -164,6 +168,7 @@ class Composer:
             attr=self._attributes(fact.attributes),
         )
         text = canonical(as_dict(event))
+        self.line = text + b"\n"
         self._ords[place] = event.ord + 1
         self._lamports[agent] = event.lam
         self._lams.append(event.lam)
@@ -235,7 +240,12 @@ class Composer:
         found = self._payload(message, None) if message is not None else _Payload()
         if found.digest is not None and found.inline is not _NOTHING and self._content:
             self._keep(found.digest, canonical(found.inline))
-        return EventError(type=str(self._redactor.value(kind)), message=found.digest)
+        return EventError(type=self._word(kind), message=found.digest)
+
+    def _word(self, text: str) -> str:
+        """A name redacted; what no UTF-8 has becomes a question mark."""
+        plain = text.encode(errors="replace").decode()
+        return str(self._redactor.value(plain, self._noted())) if plain else plain
 
     def _attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         if not attributes:

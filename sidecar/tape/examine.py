@@ -3,8 +3,8 @@
 **Rules**
 1. A tape that ends before its seal, wherever it was cut, is partial: what stands before is read. A
    line that cannot be read in the middle is a fault, and nothing after it is believed.
-2. Nothing is held but digests, codecs and a bounded number of recent payloads: a tape of any length
-   is examined in little memory. What could not be looked at again is counted (``unchecked``).
+2. Nothing is held but digests (some 150 bytes an event), codecs, and recent payloads up to a bound.
+   What could not be looked at again is counted (``unchecked``).
 3. Content that was never kept is no fault; content that a tape says it has, and has not, is.
 """
 
@@ -19,11 +19,10 @@ from sidecar.tape.codec import Codec, Codecs, Projector, codec_of
 from sidecar.tape.faults import Fault, FaultCode, TapeIncomparable, TapeUnreadable
 from sidecar.tape.model import Blob, Counters, Event, Header, Record, Seal, Seam, goes_with
 from sidecar.tape.record import (
-    as_dict,
     blob_data,
     check_blob,
-    from_line,
     ids_are_digests,
+    read_line,
 )
 from sidecar.tape.seal import Sealer
 from sidecar.tape.value import matches, read_payload
@@ -83,7 +82,7 @@ class Examiner:
         assert not self.stopped, "a tape that cannot be read further is not fed"
         self._line += 1
         try:
-            record = from_line(line)
+            record, text = read_line(line)
             if not ids_are_digests(record):
                 raise ValueError("a digest that is none")
         except TapeIncomparable:
@@ -95,8 +94,8 @@ class Examiner:
         except ValueError as error:
             return self._unreadable(line, error)
         if self._line == 1:
-            return self._begin(record)
-        return self._next(record)
+            return self._begin(record, text)
+        return self._next(record, text)
 
     def finish(self) -> Examination:
         """What came of it. Raises TapeUnreadable where there was nothing."""
@@ -129,11 +128,11 @@ class Examiner:
         data = self._recent.get(digest or "")
         return _MISSING if data is None else read_payload(data)
 
-    def _begin(self, record: Record) -> Header:
+    def _begin(self, record: Record, text: bytes) -> Header:
         if not isinstance(record, Header):
             raise TapeUnreadable("its first line is no header", do="Give a tape.")
         self.header = record
-        self._sealer = Sealer(record)
+        self._sealer = Sealer(record, text)
         return record
 
     def _unreadable(self, line: bytes, error: ValueError) -> Record | None:
@@ -146,7 +145,7 @@ class Examiner:
         self._cut = self.stopped = True
         return None
 
-    def _next(self, record: Record) -> Record | None:
+    def _next(self, record: Record, text: bytes) -> Record | None:
         if self._seal is not None:
             return self._stop("after_seal", f"line {self._line} stands after the seal")
         if isinstance(record, Header):
@@ -156,7 +155,7 @@ class Examiner:
         if isinstance(record, Seal):
             self._seal = record
             return record
-        return self._event(record)
+        return self._event(record, text)
 
     def _blob(self, blob: Blob) -> Blob:
         assert self._sealer is not None
@@ -174,7 +173,7 @@ class Examiner:
         self._sealer.add_blob(blob)
         return blob
 
-    def _event(self, event: Event) -> Event | None:
+    def _event(self, event: Event, text: bytes) -> Event | None:
         assert self._sealer is not None
         if event.seq != self._sealer.events:
             return self._stop("order", f"line {self._line}: seq {event.seq} is out of order")
@@ -187,10 +186,7 @@ class Examiner:
         elif event.kind == "terminal":
             self._terminal = event.seq
         minted = self._projected(event)
-        try:
-            self._sealer.add_event(event, canonical(as_dict(event)))
-        except NotCanonical:
-            return self._stop("line", f"line {self._line}: no JSON a tape may hold")
+        self._sealer.add_event(event, text)
         for where, value in minted:
             self._sealer.behaviour.mint(where, value)
         return event

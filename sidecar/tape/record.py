@@ -55,7 +55,13 @@ def as_line(record: Record) -> bytes:
 
 def from_line(line: bytes) -> Record:
     """The record of a line. Raises ValueError with what is wrong, TapeIncomparable for a schema."""
-    return from_dict(_parsed(line))
+    return read_line(line)[0]
+
+
+def read_line(line: bytes) -> tuple[Record, bytes]:
+    """The record of a line, and the line's canonical form without its end. Raises as above."""
+    value, text = _parsed(line)
+    return from_dict(value), text
 
 
 def from_dict(value: Any) -> Record:
@@ -144,19 +150,17 @@ def _check_schema(schema: Any) -> None:
         )
 
 
-def _parsed(line: bytes) -> Any:
+def _parsed(line: bytes) -> tuple[Any, bytes]:
     if len(line) > LINE_BYTES_MAX:
         raise ValueError("longer than a line of a tape may be")
     try:
         value = msgspec.json.decode(line)
-        if canonical(value) == line.rstrip(b"\r\n"):
-            return value  # in canonical form no key stands twice
+        text = canonical(value)
+        if text != line.rstrip(b"\r\n"):  # in canonical form no key stands twice
+            value = json.loads(line, object_pairs_hook=_object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, NotCanonical) as error:
         raise ValueError("no JSON a tape may hold") from error
-    try:
-        return json.loads(line, object_pairs_hook=_object)
-    except RecursionError as error:
-        raise ValueError("no JSON a tape may hold") from error
+    return value, text
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

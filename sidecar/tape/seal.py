@@ -42,13 +42,13 @@ def identity(event: Event) -> list[Any]:
 
 
 class Sealer:
-    """Fed the records of a tape in order."""
+    """Fed the records of a tape in order; ``text`` is a record's canonical form."""
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: Header, text: bytes | None = None) -> None:
         self.events = 0
         self.behaviour = Behaviour(header.codecs)
         self._exact = hashlib.sha256(_EXACT + canonical(header.codecs)).digest()
-        self._chain = hashlib.sha256(_CHAIN + canonical(as_dict(header))).digest()
+        self._chain = hashlib.sha256(_CHAIN + (text or canonical(as_dict(header)))).digest()
         self._blobs: dict[str, int] = {}
 
     def add_event(self, event: Event, text: bytes) -> None:

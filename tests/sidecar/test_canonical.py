@@ -8,6 +8,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar import canonical as module
 from sidecar.canonical import NotCanonical, canonical, digest, sha256
 
 # RFC 8785 §3.2.2 and §3.2.3: the worked example and the sorting example.
@@ -122,6 +123,35 @@ PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),
 )
+
+
+FRACTIONS = (
+    st.floats(1e-5, 1e16)
+    | st.integers(1, 10**17).map(lambda number: number / 10**7)
+    | st.sampled_from([1e-4, 9.999999e-5, 1e15, 999999999999999.9, 0.1, 123456.789e3])
+)
+
+
+@pytest.mark.parametrize("encoder", ["installed", "light"])
+@given(st.lists(FRACTIONS | FRACTIONS.map(lambda number: -number) | PLAIN, max_size=4))
+def test_fractions_are_spelt_one_way_by_every_encoder(encoder, value):
+    fast = module._FAST if encoder == "installed" else module._encoded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FAST", fast)
+        try:
+            wanted = rfc8785.dumps(value)
+        except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+            with pytest.raises(NotCanonical):
+                canonical(value)
+        else:
+            assert canonical(value) == wanted
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {True: 1}, [{None: 1}], {"a": {2.5: 1}}])
+def test_keys_that_are_no_text_are_refused_without_orjson_too(monkeypatch, value):
+    monkeypatch.setattr(module, "_FAST", module._encoded)
+    with pytest.raises(NotCanonical):
+        canonical(value)
 
 
 @given(PLAIN)

@@ -8,12 +8,12 @@
 """
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal
 
+from sidecar import clock
 from sidecar.errors import SidecarError
 from sidecar.tape.model import Blob
 from sidecar.tape.record import BLOB_BYTES_MAX, GZIP_FROM, check_blob, compressed, inflated
@@ -48,7 +48,7 @@ class BlobStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def put(self, digest: str, data: bytes) -> None:
+    def put(self, digest: str, data: bytes, *, durable: bool = False) -> None:
         """Keep a payload; one that is there stays. Raises OSError."""
         place = self._place(digest)
         if len(data) > GZIP_FROM:
@@ -56,10 +56,13 @@ class BlobStore:
         if place.exists():
             return
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        waiting = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
+        waiting = place.with_name(f".{place.name}.{clock.new_id()}")
         try:
             with os.fdopen(os.open(waiting, NEW, 0o600), "wb") as file:
                 file.write(data)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             waiting.replace(place)
         finally:
             waiting.unlink(missing_ok=True)

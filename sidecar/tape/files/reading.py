@@ -1,4 +1,4 @@
-"""Tapes read from files: to be examined in little memory, or to be held.
+"""Tapes read from files: to be examined line by line, or to be held.
 
 **Rules**
 1. No line is read that is longer than a line may be; no blob that is larger.
@@ -20,7 +20,7 @@ from sidecar.tape.tape import Tape
 
 
 def examine(path: Path, on_event: Callable[[Event], None] | None = None) -> Examination:
-    """Read a tape to its end in little memory. Raises TapeUnreadable, SidecarError."""
+    """Read a tape to its end, line by line. Raises TapeUnreadable, SidecarError."""
     examiner = Examiner(store_beside(path).get)
     for line in _lines(path):
         with _placed(path):

@@ -86,7 +86,7 @@ class TapeWriter:
                 event = self._composer.event(fact)
                 if event is None:
                     return None
-                self._waiting += as_line(event)
+                self._waiting += self._composer.line
                 self._append()
                 return event.seq
             finally:
@@ -107,7 +107,8 @@ class TapeWriter:
 
     def drop(self) -> None:
         """Count one event that the recorder could not hand in."""
-        self._dropped += 1
+        with self._lock:
+            self._dropped += 1
 
     def seal(self) -> Seal:
         """Look for leaks, write the seal and close. Raises SidecarError where it cannot be."""
@@ -148,7 +149,7 @@ class TapeWriter:
     def _put_blob(self, digest: str, data: bytes) -> None:
         if not self._packed:
             try:
-                self._store.put(digest, data)
+                self._store.put(digest, data, durable=self._durable)
             except OSError as error:
                 self.fault = error.strerror or "a blob cannot be written"
                 return

@@ -1,5 +1,7 @@
 """The behaviour digest: equal over every permitted interleaving, and over nothing else."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,6 +148,33 @@ def test_identifiers_are_called_by_where_they_were_minted(turned):
     assert swapped.behavior_digest != base.behavior_digest
     unknown = seal_of(with_ids("T-17", "T-18", used="T-99"), codecs=IDS)
     assert unknown.behavior_digest != base.behavior_digest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "see {}.",
+        "/tickets/{}?x=1",
+        '{{"id":"{}"}}',
+        "a_{}_b",
+        "{} {}",
+        "--{}--",
+        ["x", {"k": "{}"}],
+    ],
+)
+def test_an_identifier_is_known_wherever_it_stands_as_a_word(text):
+    def run(made):
+        used = json.loads(
+            json.dumps(text).replace("{}", made).replace("{{", "{").replace("}}", "}")
+        )
+        minted = call("open", {"id": made}, kind="tool_result", cause=(0,))
+        return [call("open"), minted, call("close", used), END]
+
+    one = seal_of(run("T-17.a/b:c"), codecs=IDS)
+    other = seal_of(run("0193-ab_cd"), codecs=IDS)
+    assert one.behavior_digest == other.behavior_digest
+    assert one.behavior_digest != seal_of(run("0193-ab_cd")).behavior_digest
 
 
 def test_an_identifier_inside_a_longer_word_is_none():

@@ -157,7 +157,7 @@ def test_a_full_disk_ends_the_tape_and_not_the_agent(tmp_path):
 
 def test_a_payload_that_no_tape_holds_is_counted(tmp_path):
     tape = TapeWriter(tmp_path / "a.tape", HEADER)
-    tape.event(Fact(kind="tool_call", seam="tool", input={1, 2}))
+    tape.event(Fact(kind="tool_call", seam="tool", name="\ud800", agent="\udfff", input={1, 2}))
     tape.drop()
     tape.event(RUN[-1])
     seal = tape.seal()
