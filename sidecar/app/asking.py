@@ -19,7 +19,6 @@ from sidecar.app.tools import open_probes, resolved
 from sidecar.app.trust import upstream_tls
 from sidecar.config import Loaded
 from sidecar.egress.client import Egress
-from sidecar.egress.rules import Target
 from sidecar.errors import SidecarError
 from sidecar.listen.address import split_address
 from sidecar.pipeline.batch import Rules
@@ -82,7 +81,7 @@ def probe_endpoints(loaded: Loaded) -> dict[str, ProbeEndpoint]:
     """Where probes of each upstream go, with its credential."""
     return {
         upstream.name: ProbeEndpoint(
-            target=Target(name=upstream.name, url=upstream.url, allow_cidrs=upstream.allow_cidrs),
+            target=upstream.target,
             credential_header=upstream.credential.header if upstream.credential else None,
             credential_file=upstream.credential.file if upstream.credential else None,
         )

@@ -263,11 +263,15 @@ class Egress:
         secure = dial.endpoint.scheme == "https"
         tls = self._tls_of.get(dial.endpoint.name) or self._tls or http.verified()
         async with asyncio.timeout(dial.left_seconds):
-            return await http.connect(
+            made = await http.connect(
                 *(dial.address, dial.endpoint.port),
                 tls=tls if secure else None,
                 server_name=dial.endpoint.host if secure else None,
             )
+        if dial.endpoint.pins and http.public_key_of(made) not in dial.endpoint.pins:
+            made.abort()
+            raise EgressFailed(False, f"{dial.endpoint.name}: its certificate's key is not pinned")
+        return made
 
     def _let_go(self, connection: Connection, dial: "_Dial", *, whole: bool) -> None:
         """Keep it for the next read, or close it: at once where its request did not end."""

@@ -17,7 +17,9 @@ answer, is as strict as ever.
 """
 
 import asyncio
+import base64
 import functools
+import hashlib
 import ssl
 from collections.abc import Sequence, Sized
 
@@ -25,6 +27,8 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_parser import RawResponseMessage
 from aiohttp.streams import StreamReader
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 Headers = Sequence[tuple[str, str]]
 
@@ -154,6 +158,19 @@ async def connect(
         functools.partial(Connection, loop), address, port, ssl=tls, server_hostname=server_name
     )
     return made
+
+
+def public_key_of(connection: Connection) -> str | None:
+    """The pin of whom a connection leads to: ``sha256/`` and the base64 of the SHA-256 of the
+    certificate's SubjectPublicKeyInfo; None without TLS."""
+    transport = connection.transport
+    tls = None if transport is None else transport.get_extra_info("ssl_object")
+    shown = None if tls is None else tls.getpeercert(binary_form=True)
+    if not shown:
+        return None
+    key = x509.load_der_x509_certificate(shown).public_key()
+    info = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return "sha256/" + base64.b64encode(hashlib.sha256(info).digest()).decode()
 
 
 @functools.cache

@@ -35,11 +35,14 @@ class LeadsBack(TargetRefused):
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Somewhere to dial: a name for messages, a base URL, the ranges it may resolve to."""
+    """Somewhere to dial: a name for messages, a base URL, the ranges it may resolve to. ``pins``:
+    the public keys its certificate may have, if not any: ``sha256/`` and the base64 of the digest
+    of its SubjectPublicKeyInfo (as in RFC 7469)."""
 
     name: str
     url: str
     allow_cidrs: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -54,6 +57,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     base_path: str
     literal: bool
     allow: tuple[Network, ...]
+    pins: tuple[str, ...] = ()
 
     @property
     def authority(self) -> str:
@@ -86,6 +90,7 @@ def read_target(target: Target) -> Endpoint:
         base_path=(path or "").rstrip("/"),
         literal=literal,
         allow=allow,
+        pins=target.pins,
     )
 
 

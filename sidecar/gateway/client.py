@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sidecar.egress.client import Egress, EgressFailed, Take
-from sidecar.egress.rules import Target, TargetRefused
+from sidecar.egress.rules import TargetRefused
 from sidecar.gateway.config import Credential, Upstream
 from sidecar.gateway.native import header_of
 from sidecar.gateway.registry import Registry
@@ -52,10 +52,7 @@ class HttpUpstreams:
     def __init__(self, registry: Registry, egress: Egress) -> None:
         self._registry = registry
         self._egress = egress
-        self._targets = {
-            name: Target(name=name, url=upstream.url, allow_cidrs=upstream.allow_cidrs)
-            for name, upstream in registry.upstreams.items()
-        }
+        self._targets = {name: upstream.target for name, upstream in registry.upstreams.items()}
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The upstream's answer to one attempt. Raises UpstreamFailed."""

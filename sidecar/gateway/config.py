@@ -30,6 +30,7 @@ PROBING_MOST = 1000
 _OPA_LEAST_NS, _OPA_MOST_NS = 50_000_000, 150_000_000
 RESERVED_UPSTREAMS = frozenset({"v1", "mcp", "healthz", "access"})
 _PAGES = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
+_PIN = re.compile(r"sha256/[A-Za-z0-9+/]{43}=\Z")
 LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
@@ -43,11 +44,16 @@ class Credential(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class UpstreamTls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """PEM files for an upstream on https: its own authority, and what the gateway shows it."""
+    """For an upstream on https: PEM files of its own authority, and of what the gateway shows it.
+
+    ``pins``: the public keys its certificate may have (``sha256/<base64>`` of the key's
+    SubjectPublicKeyInfo, RFC 7469); any that its authority vouches for where there are none.
+    """
 
     ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
+    pins: tuple[str, ...] = ()
 
 
 class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +68,9 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def target(self) -> Target:
         """Where it is dialled."""
-        return Target(name=self.name, url=self.url, allow_cidrs=self.allow_cidrs)
+        return Target(
+            name=self.name, url=self.url, allow_cidrs=self.allow_cidrs, pins=self.tls.pins
+        )
 
 
 class McpServer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -364,6 +372,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             given = upstream.tls
             if bool(given.cert_file) != bool(given.key_file):
                 found.append(Problem(f"{where}.tls", "cert_file and key_file go together"))
+            for pin in given.pins:
+                if not _PIN.match(pin):
+                    text = f"{pin!r} is no pin: sha256/ and the base64 of a SHA-256 digest"
+                    found.append(Problem(f"{where}.tls.pins", text))
             if given != UpstreamTls() and not upstream.url.startswith("https://"):
                 found.append(Problem(f"{where}.tls", "is for an upstream on https"))
             why = undialable(upstream.target, ranges=not cidrs)

@@ -25,3 +25,16 @@ def test_a_benchmark_runs_and_prints_figures(name, tmp_path):
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert any(character.isdigit() for character in ran.stdout)
+
+
+@pytest.mark.full
+@pytest.mark.row("L")
+def test_the_gateways_benchmark_shows_every_path_beside_its_peers_with_its_budget(tmp_path):
+    command = [sys.executable, str(HERE / "gateway.py"), *LEAST["gateway"]]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    shown = ran.stdout
+    for path in ("allow, read", "allow, irreversible", "deny, gateway", "replayed", "pending"):
+        assert path in shown, shown
+    for figure in ("p50", "p95", "p99", "c=1", "c=16", "/s", "bare proxy", "budget"):
+        assert figure in shown, shown
+    assert "nginx + OPA" in shown or "nginx" in ran.stderr + shown, "what is missing is said"

@@ -1,10 +1,14 @@
 """Upstreams with an authority of their own, which ask who calls."""
 
 import asyncio
+import base64
+import hashlib
 import ssl
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tls_rig import Authority
 
 from sidecar.app.trust import upstream_tls
@@ -76,6 +80,28 @@ def test_an_upstream_is_verified_by_its_own_authority_and_shown_our_certificate(
     )  # not an authority known
     assert asked(files, "ca_file: ca.pem, cert_file: theirs.pem, key_file: theirs.key") is False
     assert asked(files, "ca_file: ca.pem") is False
+
+
+def pin_of(folder):
+    """The pin of the server's key, made as operators make it."""
+    key = x509.load_pem_x509_certificate((folder / "server.pem").read_bytes()).public_key()
+    info = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return "sha256/" + base64.b64encode(hashlib.sha256(info).digest()).decode()
+
+
+@pytest.mark.requirement("GW-06")
+def test_a_pinned_upstream_has_that_key_or_gets_no_byte(files):
+    ours = "ca_file: ca.pem, cert_file: ours.pem, key_file: ours.key"
+    other = "sha256/" + "A" * 43 + "="
+    assert asked(files, f"{ours}, pins: ['{other}', '{pin_of(files)}']") == 200
+    assert asked(files, f"{ours}, pins: ['{other}']") is False
+
+
+def test_what_is_no_pin_is_refused(tmp_path):
+    for pin in ("sha256/short=", "sha1/" + "A" * 43 + "=", "A" * 64):
+        with pytest.raises(SidecarError) as refused:
+            loaded(tmp_path, f"pins: ['{pin}']")
+        assert "is no pin" in refused.value.text()
 
 
 @pytest.mark.parametrize(
