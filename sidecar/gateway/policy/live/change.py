@@ -2,8 +2,8 @@
 
 **Rules**
 1. A decision is loosened where the new answer's effect is less strict, or fewer people approve it;
-   tightened the other way round. Where the effect stays and the terms or limits differ, it is
-   changed.
+   tightened the other way round. Where the effect stays, it is loosened too where any limit, term
+   or obligation is not kept (``live.looser``), and changed where they differ otherwise.
 2. An answer for want of one (``error``) denies, so a candidate that fails is never looser.
 3. A decision whose document lacks a fact that the candidate reads is unjudged: nobody knows what it
    would have been, so it stands for a looser one.
@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sidecar.gateway.policy.live.looser import looser
 from sidecar.gateway.policy.result import PolicyAnswer
 
 Kind = Literal["same", "loosened", "tightened", "changed", "unjudged"]
@@ -61,6 +62,8 @@ def kind_of(before: PolicyAnswer, after: PolicyAnswer) -> Kind:
     people = [each.approval.min if each.approval is not None else 0 for each in (before, after)]
     if all(people) and people[0] != people[1]:
         return "loosened" if people[1] < people[0] else "tightened"
+    if looser(before, after):
+        return "loosened"
     terms = ((each.limits, each.approval, each.obligations) for each in (before, after))
     earlier, later = terms
     return "same" if earlier == later else "changed"

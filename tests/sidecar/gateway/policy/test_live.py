@@ -70,6 +70,11 @@ def asked(people):
         (
             said("allow_with_limits", limits={"count": 1}),
             said("allow_with_limits", limits={"count": 2}),
+            "loosened",
+        ),
+        (
+            said("allow_with_limits", limits={"count": 2}),
+            said("allow_with_limits", limits={"count": 1}),
             "changed",
         ),
     ],
