@@ -62,6 +62,8 @@ from sidecar.store.ports import GatewayLedger
 from sidecar.telemetry import CALL_SECONDS, CALLS, OBSERVED, OWN_SPANS, log
 
 _LOG = log("gateway")
+_SEEN_AT_ONCE = 8
+"""How many questions of what may be seen are before policy at a time, of all lists together."""
 
 
 class Gateway:
@@ -97,6 +99,7 @@ class Gateway:
         self._retrying: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
         self._at_once: Counter[str] = Counter()
+        self._looking = asyncio.Semaphore(_SEEN_AT_ONCE)
         self._counters: dict[tuple[str, str, int], tuple[Counted, Timed]] = {}
 
     @property
@@ -297,7 +300,18 @@ class Gateway:
         *,
         claimed: Mapping[str, bool] | None = None,
     ) -> bool:
-        """Whether a principal may know that there is this tool: credential and policy say so.
+        """Whether a principal may know that there is this tool: credential and policy say so."""
+        return await self.visible(tool, principal, mcp, claimed=claimed) is True
+
+    async def visible(
+        self,
+        tool: RegisteredTool,
+        principal: Principal,
+        mcp: Mapping[str, Any] | None = None,
+        *,
+        claimed: Mapping[str, bool] | None = None,
+    ) -> bool | None:
+        """The same; None where policy gives no answer, which is no permission either.
 
         ``mcp``: what stands in which list of an MCP server, where that is no tool; ``claimed``:
         what the server says of its tool.
@@ -317,11 +331,14 @@ class Gateway:
         )
         asked = list_document(facts, principal, situation, mode)
         try:
-            answer = await self._ports.policy.visible(asked)
+            async with self._looking:  # a long list neither delays the decisions on calls nor
+                answer = await self._ports.policy.visible(asked)  # is late by its own length
         except Exception as error:  # whatever went wrong there, it is no permission
             _LOG.error("policy failed", why=error)
-            return False
-        return answer.error is None and answer.effect in ("allow", "allow_with_limits")
+            return None
+        if answer.error is not None:
+            return None
+        return answer.effect in ("allow", "allow_with_limits")
 
     def secret(self, purpose: str) -> bytes:
         """A secret of this ledger's gateways for one purpose."""

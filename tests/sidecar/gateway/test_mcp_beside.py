@@ -12,7 +12,9 @@ from mcp.shared.subscriptions import PromptsListChanged, ResourceUpdated, ToolsL
 from mcp_rig import AllowListed, Crm, definitions_of, gated, served, tools
 from mcp_types import Completion, PromptReference, ResourceTemplateReference
 
+from processors.model.principal import Principal
 from sidecar.gateway.config import Match, McpServer, Tool
+from sidecar.gateway.policy.result import denied
 from sidecar.gateway.rpc.beside import covers, unusable_uri
 from sidecar.gateway.rpc.pins import pinned
 
@@ -244,6 +246,40 @@ def test_an_explicit_action_cannot_choose_a_laxer_entry(tmp_path):
         assert each.crm.read == ["bob"]
 
     run(tmp_path, scenario, configured=configured, policy=AllowListed(denied={"ada"}))
+
+
+class Late(AllowListed):
+    """Gives no answer about Ada's file; ``most`` is how many questions it had at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked_now = self.most = 0
+
+    async def visible(self, document):
+        self.asked_now += 1
+        self.most = max(self.most, self.asked_now)
+        await asyncio.sleep(0)
+        self.asked_now -= 1
+        late = document.get("mcp", {}).get("uri") == ADA
+        return denied("it was late") if late else await super().visible(document)
+
+
+def test_what_policy_gives_no_answer_about_is_withheld_and_not_called_denied(tmp_path):
+    policy = Late()
+
+    async def scenario(each):
+        async with each.client("2026-07-28") as agent:
+            found = await agent.list_resources()
+            assert [str(item.uri) for item in found.resources] == [KEY]
+            withheld = found.meta["agenttwin/withheld"]
+            assert withheld == {"unlisted": 1, "policy_error": 1}
+        [tool] = [tool for tool in each.gateway.registry.tools.values() if tool.name == "secrets"]
+        who = Principal(kind="agent", id="key:1", project="default")
+        policy.most = 0
+        seen = await asyncio.gather(*(each.gateway.sees(tool, who) for _ in range(100)))
+        assert all(seen) and policy.most == 8  # a long list leaves the calls of others their turn
+
+    run(tmp_path, scenario, policy=policy)
 
 
 def test_a_listener_hears_of_what_it_may_see_and_of_nothing_else(tmp_path):

@@ -9,7 +9,7 @@ may see it.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -83,18 +83,18 @@ class Lists:
         offered = offer(talk.server, talk.registered, found)
         verdicts = await asyncio.gather(
             *(
-                talk.gateway.sees(tool, talk.asked.principal, claimed=claimed_of(tool, found))
+                talk.gateway.visible(tool, talk.asked.principal, claimed=claimed_of(tool, found))
                 for tool in offered.tools
             )
         )
         seen = [tool for tool, sees in zip(offered.tools, verdicts, strict=True) if sees]
-        withheld = dict(offered.withheld)
-        if denied := len(offered.tools) - len(seen):
-            withheld["denied"] = denied
+        withheld = {**offered.withheld, **_unseen(verdicts)}
         for reason, count in withheld.items():
             DROPPED.labels("mcp", f"tool_{reason}").inc(count)
         if not seen and found:
-            data = {"code": "no_tools", "withheld": withheld}
+            data: dict[str, Any] = {"code": "no_tools", "withheld": withheld}
+            if "policy_error" in withheld:
+                data["next_action"] = "retry"
             what = "this server has tools, and none of them may be shown to you"
             raise RpcRefused(message.DENIED, what, data=data)
         return listed(seen, found, withheld)
@@ -109,8 +109,7 @@ class Lists:
         offered, unlisted = offer_beside(listing, entries(talk, listing.kind), found)
         verdicts = await asyncio.gather(*(_sees(talk, listing, each) for each in offered))
         seen = [each for each, sees in zip(offered, verdicts, strict=True) if sees]
-        counts = {"unlisted": unlisted, "denied": len(offered) - len(seen)}
-        withheld = {reason: count for reason, count in counts.items() if count}
+        withheld = {**({"unlisted": unlisted} if unlisted else {}), **_unseen(verdicts)}
         for reason, count in withheld.items():
             DROPPED.labels("mcp", f"{listing.kind}_{reason}").inc(count)
         return listed_beside(listing, seen, withheld)
@@ -121,7 +120,7 @@ class Lists:
         if entry is None:
             return False
         item = Beside(name=uri, shown={}, entry=entry)
-        return await _sees(talk, LISTINGS["resources/list"], item)
+        return await _sees(talk, LISTINGS["resources/list"], item) is True
 
 
 def unreviewed(tool: RegisteredTool, found: Definitions) -> Refusal | None:
@@ -165,9 +164,15 @@ def entries(talk: Talk, kind: Kind) -> list[RegisteredTool]:
     ]
 
 
-async def _sees(talk: Talk, listing: Listing, item: Beside) -> bool:
+def _unseen(verdicts: Sequence[bool | None]) -> dict[str, int]:
+    """How many are withheld because policy says so, and because it says nothing."""
+    counts = {"denied": verdicts.count(False), "policy_error": verdicts.count(None)}
+    return {reason: count for reason, count in counts.items() if count}
+
+
+async def _sees(talk: Talk, listing: Listing, item: Beside) -> bool | None:
     said = {"method": listing.method, "name" if listing.by == "name" else "uri": item.name}
-    return await talk.gateway.sees(item.entry, talk.asked.principal, said)
+    return await talk.gateway.visible(item.entry, talk.asked.principal, said)
 
 
 def _one_page(talk: Talk) -> None:
