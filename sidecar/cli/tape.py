@@ -20,9 +20,9 @@ from sidecar.cli.options import common, emit, say, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
-from sidecar.tape.faults import TapeUnreadable
 from sidecar.tape.files import Packaging, examine, migrate, read_tape
 from sidecar.tape.model import SEAMS_OF, Event
+from sidecar.tape.moment import nanoseconds
 from sidecar.tape.record import as_dict
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -205,14 +205,18 @@ def import_(
     # Imported here: the other commands do without the server's extra.
     from sidecar.cli.tape_import import imported
 
-    to.mkdir(parents=True, exist_ok=True)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SidecarError(f"the folder cannot be made: {error.strerror}", where=str(to)) from None
     told: list[dict[str, Any]] = []
+    made: set[Path] = set()
     failed = False
     for path in paths:
         try:
-            for made in imported(Path(path), form, to, packaging, capture):
-                told.append(_told(made, examine(made)))
-        except (SidecarError, TapeUnreadable) as error:
+            for tape in imported(Path(path), form, to, packaging, capture, made):
+                told.append(_told(tape, examine(tape)))
+        except SidecarError as error:
             talk(error.text())
             failed = True
     emit(told, output, lambda: "\n".join(map(tape_view.imported_text, told)))
@@ -240,6 +244,11 @@ def _code(found: Examination) -> ExitCode:
     return ExitCode.GOOD if found.holds else ExitCode.UNDECIDED
 
 
+def _expired(found: Examination) -> bool:
+    until = found.header.expires_at
+    return until is not None and nanoseconds(until) <= clock.now_ns()
+
+
 def _told(path: Path, found: Examination) -> dict[str, Any]:
     """One tape in JSON; the keys are fixed (docs/specs/tape.md)."""
     return {
@@ -255,6 +264,7 @@ def _told(path: Path, found: Examination) -> dict[str, Any]:
         "faults": msgspec.to_builtins(found.faults),
         "more_faults": found.more_faults,
         "unchecked": found.unchecked,
+        "expired": _expired(found),
         "header": as_dict(found.header),
         "seal": None if found.seal is None else as_dict(found.seal),
     }

@@ -21,12 +21,19 @@ from sidecar.tape.files import Packaging, TapeWriter
 _FILE_BYTES_MAX = 1 << 30
 
 
-def imported(path: Path, form: str, to: Path, packaging: Packaging, capture: str) -> Iterator[Path]:
-    """Write the tapes of a PATH; their files, one by one. Raises SidecarError."""
+def imported(
+    path: Path, form: str, to: Path, packaging: Packaging, capture: str, made: set[Path]
+) -> Iterator[Path]:
+    """Write the tapes of a PATH; their files, one by one. Raises SidecarError.
+
+    ``made``: files written before by the same command; two runs of one name are numbered.
+    """
     kept = cast(Capture, capture)
     try:
         for one in _runs(path, form, kept):
-            yield _write(one, to, packaging, kept)
+            place = _place(to, one.name, made)
+            made.add(place)
+            yield _write(one, place, packaging, kept)
     except Unimportable as error:
         raise SidecarError(
             f"it cannot be imported as {form}: {error}", where=str(path), do="Check the format."
@@ -55,18 +62,29 @@ def _traces(path: Path, capture: Capture) -> Iterator[Imported]:
         yield taped(trace, capture, ["dropped_attributes"] if lost else [])
 
 
-def _write(one: Imported, to: Path, packaging: Packaging, capture: Capture) -> Path:
-    path = to / f"{one.name}.tape"
-    with TapeWriter(
+def _place(to: Path, name: str, made: set[Path]) -> Path:
+    path, number = to / f"{name}.tape", 2
+    while path in made:
+        path, number = to / f"{name}-{number}.tape", number + 1
+    return path
+
+
+def _write(one: Imported, path: Path, packaging: Packaging, capture: Capture) -> Path:
+    tape = TapeWriter(
         path,
         one.header,
         packaging=packaging,
         redactor=redactor_of(capture),
         content=capture != "off",
-    ) as tape:
-        for fact in one.facts:
-            tape.event(fact)
-        tape.seal()
+    )
+    with tape:
+        try:
+            for fact in one.facts:
+                tape.event(fact)
+            tape.seal()
+        except Exception:
+            path.unlink()  # half an import is none
+            raise
     return path
 
 

@@ -43,6 +43,7 @@ def verified_text(told: dict[str, Any]) -> str:
         return f"{name} is partial: {counted}, no seal; it is no evidence"
     digests = f"exact {told['exact_digest']}, behavior {told['behavior_digest']}"
     note = f"; {told['unchecked']} payloads not looked at again" if told["unchecked"] else ""
+    note += "; it has expired" if told["expired"] else ""
     return f"{name} holds: {counted}, {digests}{note}"
 
 

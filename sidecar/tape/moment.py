@@ -24,6 +24,6 @@ def nanoseconds(text: str) -> int:
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise ValueError("no moment in UTC")
-    day = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    day = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)  # refuses a 31st of June
     seconds = (day - _EPOCH) // timedelta(seconds=1)
     return seconds * _SECOND + int((found[2] or "0").ljust(9, "0"))

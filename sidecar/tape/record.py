@@ -19,6 +19,7 @@ import msgspec
 from sidecar.canonical import NotCanonical, canonical
 from sidecar.tape.faults import TapeIncomparable, TapeUnreadable
 from sidecar.tape.model import MAJOR, Blob, Event, Header, Record, Seal
+from sidecar.tape.moment import nanoseconds
 from sidecar.tape.value import is_digest, matches
 
 LINE_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -84,6 +85,8 @@ def _converted(value: dict[str, Any], kind: type[Record]) -> Record:
         raise ValueError(str(error)) from None
     if kind is Blob:
         return found
+    if isinstance(found, Header):
+        _check_moments(found)
     more = {key: item for key, item in value.items() if key not in _FIELDS[kind] and key != "rec"}
     return msgspec.structs.replace(found, more=more) if more else found
 
@@ -136,6 +139,12 @@ def inflated(data: bytes, size: int) -> bytes:
     if len(found) != size or not inflate.eof or inflate.unused_data:
         raise ValueError("a blob of another size than it says")
     return found
+
+
+def _check_moments(header: Header) -> None:
+    nanoseconds(header.captured_at)
+    if header.expires_at is not None:
+        nanoseconds(header.expires_at)
 
 
 def _check_schema(schema: Any) -> None:

@@ -8,6 +8,7 @@ from sidecar.tape.model import SEAMS_OF, Blob, Event, Header, Seal
 
 SCHEMA_ID: Final = "tape-1.schema.json"
 _DIGEST: Final = "^(sha256|b2b):[0-9a-f]{64}$"
+_MOMENT: Final = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$"
 _DIGESTS: Final = {
     "Event": ("in", "out", "in_n", "out_n", "in_b"),
     "Blob": ("id",),
@@ -33,6 +34,8 @@ def document() -> dict[str, Any]:
         part["required"] = ["rec", *part.get("required", [])]
     header = parts["Header"]
     header["properties"]["schema"] = {"type": "string", "pattern": r"^tape/1\.\d+\.\d+$"}
+    for name in ("captured_at", "expires_at"):
+        _text_of(header["properties"][name])["pattern"] = _MOMENT
     header["required"] = ["rec", "schema", "tape_id", "captured_at"]
     parts["Event"]["allOf"] = [_goes_with(kind, seams) for kind, seams in SEAMS_OF.items()]
     return {

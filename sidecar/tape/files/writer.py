@@ -88,7 +88,7 @@ class TapeWriter:
                     return None
                 self._waiting += self._composer.line
                 self._append()
-                return event.seq
+                return event.seq if self.fault is None else None
             finally:
                 self._inside = False
 
@@ -101,7 +101,7 @@ class TapeWriter:
             try:
                 digest = self._composer.put(value)
                 self._append()
-                return digest
+                return digest if self.fault is None else None
             finally:
                 self._inside = False
 

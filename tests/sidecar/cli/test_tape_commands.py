@@ -90,7 +90,8 @@ def test_show_tells_a_tape_and_its_events(tape):
     value = json.loads(run("show", tape, "--output", "json").stdout)
     assert value.keys() == {
         *("tape", "state", "holds", "cut", "events", "fidelity", "exact_digest"),
-        *("behavior_digest", "blobs", "faults", "more_faults", "unchecked", "header", "seal"),
+        *("behavior_digest", "blobs", "faults", "more_faults", "unchecked", "expired"),
+        *("header", "seal"),
         *("shown", "left_out"),
     }
     assert value["holds"] and len(value["shown"]) == 3
@@ -104,6 +105,17 @@ def test_show_leaves_out_and_says_so_and_shows_what_there_is_of_a_partial_tape(t
     assert "… 1 more" in run("show", tape, "--limit", 1, "--from", 1).stdout
     text = run("show", partial(tape)).stdout
     assert "partial (cut off inside a line)" in text
+
+
+def test_a_tape_that_has_expired_holds_and_says_so(tmp_path):
+    for name, until in (("old", "2001-01-01T00:00:00Z"), ("new", "2999-01-01T00:00:00Z")):
+        path = tmp_path / f"{name}.tape"
+        with TapeWriter(path, Header(tape_id="t", expires_at=until)) as writer:
+            writer.event(RUN[-1])
+            writer.seal()
+        found = run("verify", path)
+        assert found.return_value == 0
+        assert ("it has expired" in found.stdout) == (name == "old")
 
 
 def test_show_one_event_with_its_payloads(tape):
@@ -212,6 +224,30 @@ def test_one_bad_import_does_not_stop_the_others(tmp_path):
     assert "good.tape  L2  3 events" in found.stdout
     assert "cannot be imported as vcr" in found.stderr and "cannot be read" in found.stderr
     assert "Traceback" not in found.output
+
+
+def test_two_runs_of_one_name_are_numbered_and_nothing_is_overwritten(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "a.yaml").write_text(VCR)
+    (tmp_path / "one" / "a.yaml").write_text(VCR)
+    paths = (tmp_path / "a.yaml", tmp_path / "one" / "a.yaml")
+    into = ("--format", "vcr", "--to", tmp_path / "t")
+    assert run("import", *paths, *into).return_value == 0
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["a-2.tape", "a.tape"]
+    before = (tmp_path / "t" / "a.tape").read_bytes()
+    again = run("import", *paths, *into)
+    assert again.return_value == 1 and "there is a file already" in again.stderr
+    assert (tmp_path / "t" / "a.tape").read_bytes() == before
+    (tmp_path / "file").write_text("")
+    refused = run("import", *paths, "--format", "vcr", "--to", tmp_path / "file" / "t")
+    assert isinstance(refused.exception, SidecarError)
+
+
+def test_the_same_input_gives_the_same_tape(tmp_path):
+    (tmp_path / "a.yaml").write_text(VCR)
+    for name in ("x", "y"):
+        run("import", tmp_path / "a.yaml", "--format", "vcr", "--to", tmp_path / name)
+    assert (tmp_path / "x" / "a.tape").read_bytes() == (tmp_path / "y" / "a.tape").read_bytes()
 
 
 LIGHT = """

@@ -177,6 +177,15 @@ def test_another_major_version_is_refused_with_a_way_on(schema):
     assert "sidecar tape migrate" in refused.value.do
 
 
+@pytest.mark.parametrize(
+    "moment", ["yesterday", "2026-06-31T00:00:00Z", "2026-07-01", "٢026-07-01T00:00:00Z"]
+)
+@pytest.mark.parametrize("key", ["captured_at", "expires_at"])
+def test_a_moment_that_is_none_is_refused(key, moment):
+    with pytest.raises(TapeUnreadable):
+        examined(changed(0, **{key: moment}))
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"{}", b"[]\n", b"not json\n", b'{"rec":"event"}\n'])
 def test_what_is_no_tape_is_refused(data):
     with pytest.raises(TapeUnreadable):

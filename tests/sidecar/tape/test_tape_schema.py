@@ -12,7 +12,12 @@ from sidecar.tape.schema import document
 
 SCHEMA = jsonschema_rs.validator_for(document())
 EVENT = {"rec": "event", "v": 1, "seq": 0, "kind": "llm_call", "seam": "provider"}
-HEADER = {"rec": "header", "schema": "tape/1.0.0", "tape_id": "t", "captured_at": "x"}
+HEADER = {
+    "rec": "header",
+    "schema": "tape/1.0.0",
+    "tape_id": "t",
+    "captured_at": "2026-07-01T12:00:00Z",
+}
 
 
 @pytest.mark.requirement("TAP-01")
@@ -34,6 +39,8 @@ def test_every_line_that_is_written_is_valid(facts_):
         {**EVENT, "kind": "terminal"},
         {**HEADER, "schema": "tape/2.0.0"},
         {**HEADER, "fidelity": "L9"},
+        {**HEADER, "captured_at": "yesterday"},
+        {**HEADER, "expires_at": 5},
         {"rec": "blob", "id": "sha256:" + "0" * 64},
         {"rec": "seal"},
         {"rec": "other"},
