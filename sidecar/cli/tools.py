@@ -107,6 +107,8 @@ def openapi(spec: str, upstream: str, out: str) -> None:
 def mcp(server: str, out: str, config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
     """Draft from an MCP server of gateway.mcp; writes its definitions for review.
 
+    Definitions that are there already are not written over: they may be the reviewed ones.
+
     \b
     Example:
       $ sidecar tools draft mcp crm --out . > tools.yaml
@@ -164,15 +166,31 @@ def _write_schemas(found: Draft, folder: Path) -> dict[str, str]:
 
 
 def _write(file: Path, content: Any) -> None:
+    """Write a file of a draft; never over another: that one may be what a person has reviewed."""
+    text = json.dumps(content, indent=2, ensure_ascii=True) + "\n"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(content, indent=2, ensure_ascii=True) + "\n")
+        if not file.exists():
+            file.write_text(text, encoding="utf-8")
+        elif not _says(file, content):
+            raise SidecarError(
+                "the draft is another than the file that is there, which is left as it is",
+                where=str(file),
+                do="Give another folder as --out and compare the two, or move the file away.",
+            )
     except OSError as error:
         raise SidecarError(
             f"a file of the draft cannot be written: {error.strerror}",
             where=str(file),
             do="Give another folder as --out.",
         ) from None
+
+
+def _says(file: Path, content: Any) -> bool:
+    try:
+        return bool(json.loads(file.read_bytes()) == content)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _server(loaded: Loaded, name: str) -> McpServer:

@@ -141,6 +141,17 @@ def span(method, url, kind=3):
 
 
 @pytest.mark.requirement("GW-08")
+def test_a_schema_that_is_there_is_not_written_over(sidecar, tmp_path):
+    (tmp_path / "spec.json").write_text(json.dumps(OPENAPI))
+    assert sidecar("draft", "openapi", "spec.json", "--upstream", "payments")[0] == 0
+    [file, *_] = sorted((tmp_path / "schemas").iterdir())
+    stricter = {**json.loads(file.read_text()), "maxProperties": 1}
+    file.write_text(json.dumps(stricter))
+    code, _, err = sidecar("draft", "openapi", "spec.json", "--upstream", "payments")
+    assert code == 3 and "left as it is" in err
+    assert json.loads(file.read_text()) == stricter
+
+
 def test_a_registry_is_drafted_from_captured_traffic(sidecar, tmp_path):
     spans = [
         span("POST", "http://payments:8080/orders/17/refunds?key=secret"),
@@ -190,6 +201,12 @@ def test_an_mcp_servers_tools_are_drafted_reviewed_and_compared(sidecar, tmp_pat
     code, out, _ = sidecar("list", "--live")
     assert code == 1
     assert "crm/add_note: drifted (description)" in out and "crm/delete_customer: new" in out
+    code, out, err = sidecar("draft", "mcp", "crm")  # what is reviewed is not written over
+    assert (code, out) == (3, "") and "left as it is at crm.tools.json" in err
+    assert json.loads((tmp_path / "crm.tools.json").read_text()) == reviewed
+    for _ in range(2):
+        assert sidecar("draft", "mcp", "crm", "--out", "now")[0] == 0
+    assert len(json.loads((tmp_path / "now" / "crm.tools.json").read_text())["tools"]) == 3
 
 
 def test_a_server_that_is_not_configured_or_not_there_is_named(sidecar, tmp_path):
