@@ -252,11 +252,11 @@ class GatewayServer:
             return await self._gateway.approval(match[1], known, preferences(headers).wait_s)
         try:
             upstream, raw_path = self._target(request, headers)
+            if upstream in self._gateway.registry.servers:
+                said = f"{upstream!r} is an MCP server: it is at /mcp/{upstream}"
+                raise Refused(404, "no_such_upstream", said)
         except Refused as refused:
             return await self._gateway.call(_nowhere(refused), principal)
-        if upstream in self._gateway.registry.servers:
-            said = f"{upstream!r} is an MCP server: it is at /mcp/{upstream}"
-            raise Refused(404, "no_such_upstream", said)
         came = await self._any_body(request, headers)
         call = ToolRequest(
             upstream=upstream,

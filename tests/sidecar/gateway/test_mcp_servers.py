@@ -394,6 +394,21 @@ def test_labels_a_caller_adds_are_judged_whichever_way_a_call_comes(tmp_path):
     run(tmp_path, scenario, server, policy=policy)
 
 
+def test_a_server_is_not_reached_as_an_upstream_and_who_tries_leaves_a_receipt(tmp_path):
+    server = Server()
+
+    async def scenario(each):
+        url = f"http://127.0.0.1:{each.server.port}/crm/tools/call/add_note"
+        bearer = {"Authorization": f"Bearer {each.agent}"}
+        answer = await each.http.post(url, json={"text": "a"}, headers=bearer)
+        assert (answer.status_code, answer.json()["code"]) == (404, "no_such_upstream")
+        receipt = each.ledger.get_receipt(answer.headers["gateway-receipt"])
+        assert (receipt.phase, receipt.code) == ("refused", "no_such_upstream")
+        assert server.seen == []
+
+    run(tmp_path, scenario, server)
+
+
 def test_a_server_that_cannot_be_asked_lets_no_call_pass(tmp_path):
     server = Server()
 
