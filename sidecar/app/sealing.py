@@ -26,7 +26,8 @@ def master_key(loaded: Loaded, *, make: bool = False) -> bytes:
             raise SidecarError(
                 "there is no seal key",
                 where=str(path),
-                do="Make one with: openssl rand -hex 32 > FILE, and name it in seal.key_file.",
+                do="Make one with: (umask 077; openssl rand -hex 32 > FILE), "
+                "and name it in seal.key_file.",
             )
         _write_new(path, clock.random_bytes(KEY_BYTES).hex().encode() + b"\n")
     try:

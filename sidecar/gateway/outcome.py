@@ -53,8 +53,8 @@ _NEVER = "nothing was sent, and no other wording, key or way changes that: do no
 
 
 _STOPS = {
-    "killed": "a person stopped all calls of this project, agent or tool",
-    "frozen": "a person froze calls with effects of this project, agent or tool",
+    "killed": "all calls of this project, agent or tool are stopped until two people lift it",
+    "frozen": "calls with effects of this project, agent or tool are frozen till a person lifts it",
 }
 
 

@@ -115,6 +115,26 @@ def test_one_person_kills_and_two_unkill_whatever_number_of_keys_they_have(store
     run(store, scenario)
 
 
+@pytest.mark.requirement("KIL-01")
+def test_who_kills_again_takes_the_votes_to_lift_it_back(store):
+    async def scenario(opened):
+        first = await opened.set_stop(stop())
+        assert await opened.lift_stop(lift(first.stop_id, "ann")) is None
+        again = await opened.set_stop(stop(stop_id="another", reason="worse"))
+        assert (again.stop_id, again.lifts) == (first.stop_id, ())
+        assert (await opened.set_stop(stop(stop_id="more"))).lifts == ()  # nothing to take back
+        assert await opened.lift_stop(lift(first.stop_id, "bob")) is None
+        assert opened.stop_of(call()) == "killed", "the vote before it counts no more"
+        assert await opened.lift_stop(lift(first.stop_id, "ann")) is None
+        assert opened.stop_of(call()) is None
+        told = [entry for entry in opened.entries_after(0, 99) if entry.kind == "stop_set"]
+        assert [(first.stop_id in one.body, "worse" in one.body) for one in told] == [
+            (True, False), (True, True),
+        ]  # fmt: skip
+
+    run(store, scenario)
+
+
 def test_one_person_lifts_a_freeze(store):
     async def scenario(opened):
         set_ = await opened.set_stop(stop("freeze"))

@@ -85,6 +85,11 @@ async def lift(connection: Connection, ballot: LiftBallot, kind: StopKind) -> bo
     return not done.endswith(" 0")
 
 
+async def forget_lifts(connection: Connection, stop_id: str) -> None:
+    """Take the votes to lift a stop back."""
+    await connection.execute("DELETE FROM stop_lift WHERE stop_id = $1", stop_id)
+
+
 async def _select(connection: Connection, where: str, *values: object) -> list[Stop]:
     rows = await connection.fetch(f"SELECT {_COLUMNS} FROM stop {where}", *values)  # noqa: S608
     return [_stop(row, await _lifts(connection, row["stop_id"])) for row in rows]

@@ -277,12 +277,18 @@ async def review_glass(turn: Turn, ballot: GlassBallot) -> str | None:
 
 
 async def set_stop(turn: Turn, stop: Stop) -> Stop:
-    """The stop, set; or the one like it that stands already."""
-    if await stops.add(turn.connection, stop):
+    """The stop, set; or the one like it that stands already, whose lifting begins anew."""
+    added = await stops.add(turn.connection, stop)
+    if added:
         await _append(turn, "stop_set", stop.project, stop.set_at_ns, stop.document())
     found = await stops.find_like(turn.connection, stop)
     assert found is not None, "it was set, or there was one like it"
-    return found
+    if added or not found.lifts:
+        return found
+    await stops.forget_lifts(turn.connection, found.stop_id)
+    body = {**stop.document(), "stop_id": found.stop_id}
+    await _append(turn, "stop_set", stop.project, stop.set_at_ns, body)
+    return structs.replace(found, lifts=())
 
 
 async def lift_stop(turn: Turn, ballot: LiftBallot) -> str | None:

@@ -87,6 +87,11 @@ def lift(connection: sqlite3.Connection, ballot: LiftBallot, kind: StopKind) -> 
     return done.rowcount > 0
 
 
+def forget_lifts(connection: sqlite3.Connection, stop_id: str) -> None:
+    """Take the votes to lift a stop back."""
+    connection.execute("DELETE FROM stop_lift WHERE stop_id = ?", (stop_id,))
+
+
 def _select(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> list[Stop]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM stop {where}", values).fetchall()  # noqa: S608
     return [_stop(row, _lifts(connection, row[0])) for row in rows]

@@ -270,12 +270,18 @@ class Transactions:
         return glasses.review(connection, ballot, self._append)
 
     def set_stop(self, connection: sqlite3.Connection, stop: Stop) -> Stop:
-        """The stop, set; or the one like it that stands already."""
-        if stops.add(connection, stop):
+        """The stop, set; or the one like it that stands already, whose lifting begins anew."""
+        added = stops.add(connection, stop)
+        if added:
             self._append(connection, "stop_set", stop.project, stop.set_at_ns, stop.document())
         found = stops.find_like(connection, stop)
         assert found is not None, "it was set, or there was one like it"
-        return found
+        if added or not found.lifts:
+            return found
+        stops.forget_lifts(connection, found.stop_id)
+        body = {**stop.document(), "stop_id": found.stop_id}
+        self._append(connection, "stop_set", stop.project, stop.set_at_ns, body)
+        return structs.replace(found, lifts=())
 
     def lift_stop(self, connection: sqlite3.Connection, ballot: LiftBallot) -> str | None:
         """Count a vote to lift a stop: None, or the code of why it does not count."""
