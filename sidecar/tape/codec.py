@@ -4,7 +4,7 @@
 1. A codec is data. Its fingerprint is the digest of its canonical form, which is a blob of every
    tape it was used for: two fingerprints that differ make tapes incomparable, never drift.
 2. Projecting twice changes nothing.
-3. Order: digested fields, volatile places out, numbers and times in one spelling, then unordered
+3. Order: volatile places out, digested fields, numbers and times in one spelling, then unordered
    lists, innermost first. Identifiers are no part of it: they need to know what came before
    (``behaviour``).
 """
@@ -99,9 +99,9 @@ class Projector:
         """What of an encoded value counts."""
         if not self.changes:
             return value
+        value = self._volatile.edit(value, lambda *_: REMOVED)
         if self._fields:
             value = self._fields.only(value)
-        value = self._volatile.edit(value, lambda *_: REMOVED)
         value = self._numbers.edit(value, self._rounded)
         value = self._times.edit(value, lambda item, _: _moment(item))
         return self._unordered.edit(value, lambda item, _: _sorted(item))

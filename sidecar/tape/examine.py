@@ -17,7 +17,7 @@ from msgspec import Struct
 from sidecar.canonical import NotCanonical, canonical
 from sidecar.tape.codec import Codec, Codecs, Projector, codec_of
 from sidecar.tape.faults import Fault, FaultCode, TapeIncomparable, TapeUnreadable
-from sidecar.tape.model import Blob, Counters, Event, Header, Record, Seal, Seam, goes_with
+from sidecar.tape.model import NO_COUNTERS, Blob, Event, Header, Record, Seal, Seam, goes_with
 from sidecar.tape.record import (
     blob_data,
     check_blob,
@@ -103,7 +103,9 @@ class Examiner:
             raise TapeUnreadable("there is nothing in it", do="Give a tape.")
         said = self._seal
         computed = self._sealer.seal(
-            said.counters if said else Counters(), said.leaks if said else None, {}
+            said.counters if said else NO_COUNTERS,
+            said.leaks if said else None,
+            said.more if said else {},
         )
         if self._seal is not None and not self.stopped:
             self._compare(self._seal, computed)
@@ -159,6 +161,8 @@ class Examiner:
 
     def _blob(self, blob: Blob) -> Blob:
         assert self._sealer is not None
+        if self._sealer.has_blob(blob.id):
+            self._fault("order", f"{blob.id} stands twice")
         try:
             data = blob_data(blob)
             if data is None and (data := self._get_blob(blob)) is not None:

@@ -185,9 +185,12 @@ class Blobs(Struct, frozen=True, kw_only=True):
 class Counters(Struct, frozen=True, kw_only=True):
     """What was not kept: events dropped, payloads too large, events after the terminal one."""
 
-    dropped: int = 0
-    truncated: int = 0
-    after_terminal: int = 0
+    dropped: int
+    truncated: int
+    after_terminal: int
+
+
+NO_COUNTERS: Final = Counters(dropped=0, truncated=0, after_terminal=0)
 
 
 class LeakScan(Struct, frozen=True, kw_only=True):
@@ -205,7 +208,7 @@ class Seal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     behavior_digest: str
     blobs: Blobs
     chain: str
-    counters: Counters = Counters()
+    counters: Counters
     leaks: LeakScan | None = None
     more: dict[str, Any] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ import binascii
 import gzip
 import json
 import zlib
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 import msgspec
 
@@ -38,6 +38,20 @@ _FIELDS: Final = {
 }
 
 
+def _inner(kind: type[Record]) -> dict[str, frozenset[str]]:
+    """The fields of a record that are records themselves, and theirs."""
+    found: dict[str, frozenset[str]] = {}
+    for field in msgspec.structs.fields(kind):
+        for part in (field.type, *get_args(field.type)):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                inner = msgspec.structs.fields(part)
+                found[field.encode_name] = frozenset(one.encode_name for one in inner)
+    return found
+
+
+_INNER: Final = {kind: _inner(kind) for kind in KINDS.values()}
+
+
 def as_dict(record: Record) -> dict[str, Any]:
     """A record as JSON-like values, ``rec`` among them."""
     found = cast(dict[str, Any], msgspec.to_builtins(record))
@@ -46,7 +60,11 @@ def as_dict(record: Record) -> dict[str, Any]:
         found["schema"] = record.schema
     if isinstance(record, Event):
         found["v"] = record.v
-    return {**more, **found, "rec": _NAMES[type(record)]}
+    for key, item in more.items():
+        known = found.get(key)
+        found[key] = item if known is None else {**item, **known}
+    found["rec"] = _NAMES[type(record)]
+    return found
 
 
 def as_line(record: Record) -> bytes:
@@ -83,11 +101,17 @@ def _converted(value: dict[str, Any], kind: type[Record]) -> Record:
         found = msgspec.convert(known, kind)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
-    if kind is Blob:
+    if isinstance(found, Blob):
+        if not 0 <= found.size <= BLOB_BYTES_MAX:
+            raise ValueError("a blob larger than a tape may hold")
         return found
     if isinstance(found, Header):
         _check_moments(found)
     more = {key: item for key, item in value.items() if key not in _FIELDS[kind] and key != "rec"}
+    for key, inner in _INNER[kind].items():
+        part = known.get(key)
+        if isinstance(part, dict) and (rest := {k: v for k, v in part.items() if k not in inner}):
+            more[key] = rest
     return msgspec.structs.replace(found, more=more) if more else found
 
 

@@ -77,12 +77,25 @@ _FORMS: Final[tuple[tuple[str, re.Pattern[str], int], ...]] = (
         ),
         1,
     ),
+    (
+        "secret",  # in a query, a form, a connection string
+        re.compile(
+            "(?i)(?<![a-z0-9])(?:" + "|".join(SECRET_KEYS).replace("_", "[-_]?") + ")="
+            r"(?!\[[a-z_]{1,32}\]|tok:|hmac:)([^\s&;,\"'<>]{1,8192})"
+        ),
+        1,
+    ),
+    (
+        "credential",  # scheme://user:password@host
+        re.compile(r"(?<=://)(?!\[|tok:|hmac:)([^\s/@?#]{1,512})(?=@)"),
+        1,
+    ),
     ("card", re.compile(r"(?<![\w-])\d(?:[ -]?\d){12,18}(?![\w-])"), 0),
 )
 
 # What no form does without: most texts are looked at once.
 _MAYBE: Final = re.compile(
-    r"@|eyJ|-----|[bB][eE][aA][rR][eE][rR]|[spr]k[-_]|AKIA|gh[pousr]_|xox|"
+    r"[@=]|eyJ|-----|[bB][eE][aA][rR][eE][rR]|[spr]k[-_]|AKIA|gh[pousr]_|xox|"
     r"\"|\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d[ -]?\d"
 )
 

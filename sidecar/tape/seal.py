@@ -4,11 +4,13 @@
 1. Nothing here depends on how the tape is packaged: blobs count by digest and size.
 2. The exact digest folds what events are, in order, from the codecs' fingerprints; the schema's
    version is not in it. Where a codec projects, the projection counts.
-3. The chain folds the header and every event whole, what is no identity included.
+3. The chain folds the header, every event, what is no identity included, and the seal itself.
 """
 
 import hashlib
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from sidecar.canonical import canonical
 from sidecar.tape.behaviour import Behaviour
@@ -74,13 +76,17 @@ class Sealer:
         """The seal of what was fed so far."""
         listed = sorted([name, size] for name, size in self._blobs.items())
         root = hashlib.sha256(_BLOBS + canonical(listed)).hexdigest()
-        return Seal(
+        seal = Seal(
             events=self.events,
             exact_digest=self.exact_digest(),
             behavior_digest=self.behaviour.digest(),
             blobs=Blobs(n=len(listed), bytes=sum(self._blobs.values()), root=f"sha256:{root}"),
-            chain=f"sha256:{self._chain.hex()}",
+            chain="",
             counters=counters,
             leaks=leaks,
             more=more,
         )
+        told = as_dict(seal)
+        del told["chain"]
+        chain = hashlib.sha256(self._chain + canonical(told)).hexdigest()
+        return replace(seal, chain=f"sha256:{chain}")

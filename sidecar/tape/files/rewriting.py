@@ -74,15 +74,16 @@ def repack(path: Path, to: Path, packaging: Packaging) -> Examination:
     source, target = store_beside(path), store_beside(to)
     packed = packaging == "packed"
     with NewFile(to) as write:
-        for record, _ in records(path, source.get):
-            if isinstance(record, Blob):
-                data = blob_data(record) or source.get(record)
-                if data is None:
-                    raise SidecarError("a blob is nowhere to be found", where=record.id)
-                if not packed:
-                    target.put(record.id, data)
-                record = blob_of(record.id, data, packed=packed)
-            write(as_line(record))
+        for record, line in records(path, source.get):
+            if not isinstance(record, Blob):
+                write(line.rstrip(b"\r\n") + b"\n")
+                continue
+            data = blob_data(record) or source.get(record)
+            if data is None:
+                raise SidecarError("a blob is nowhere to be found", where=record.id)
+            if not packed:
+                target.put(record.id, data)
+            write(as_line(blob_of(record.id, data, packed=packed)))
     return examine(to)
 
 

@@ -60,6 +60,14 @@ def test_projecting_twice_changes_nothing(value, volatile, unordered, numbers, f
     assert canonical(value) == before
 
 
+@pytest.mark.parametrize("value", [[{"": None}], {"a": {"b": 1}}, [[1], []], {"a": [{"a": 1}, 2]}])
+@pytest.mark.parametrize("path", ["", "/*", "/*/*", "/**/a", "/a", "/a/*/a"])
+@pytest.mark.parametrize("fields", ["/*", "/*/*", "/**/a", "/a"])
+def test_what_is_left_of_digested_fields_is_left_again(value, path, fields):
+    project = Projector(Projection(volatile=(path,), fields=(fields,), unordered=("/**",))).project
+    assert canonical(project(project(value))) == canonical(project(value))
+
+
 def digest_of(output, codecs_):
     (event,) = [
         record

@@ -275,6 +275,47 @@ def test_migrating_to_other_codecs_projects_anew_and_needs_content(tmp_path):
     assert not (tmp_path / "c.tape").exists()
 
 
+def later_fields(path, to):
+    """The same run as a later minor version might write it, sealed."""
+    from sidecar.canonical import canonical
+    from sidecar.tape.model import Event, Header, Seal
+    from sidecar.tape.record import as_dict, as_line, from_dict, from_line
+    from sidecar.tape.seal import Sealer
+
+    out, sealer = [], None
+    for line in path.read_bytes().splitlines():
+        record = from_line(line)
+        value = as_dict(record)
+        if isinstance(record, Header):
+            value |= {"schema": "tape/1.4.0", "redactor": {**value["redactor"], "later": [1]}}
+            sealer = Sealer(from_dict(value))
+        elif isinstance(record, Event):
+            value["later"] = {"x": 1}
+            if "err" in value:
+                value["err"] = {**value["err"], "stack": "s"}
+            sealer.add_event(from_dict(value), canonical(value))
+        elif isinstance(record, Seal):
+            value = as_dict(sealer.seal(record.counters, record.leaks, {"later": True}))
+        else:
+            sealer.add_blob(record)
+        assert as_line(from_dict(value)) == canonical(value) + b"\n"
+        out.append(canonical(value) + b"\n")
+    to.write_bytes(b"".join(out))
+
+
+@pytest.mark.requirement("TAP-01")
+def test_what_a_later_version_wrote_is_kept_at_every_depth(tmp_path):
+    written(tmp_path / "a.tape", RUN)
+    later_fields(tmp_path / "a.tape", tmp_path / "b.tape")
+    assert examine(tmp_path / "b.tape").holds
+    anew, _ = migrate(tmp_path / "b.tape", tmp_path / "c.tape", "packed", tape_id="t-2")
+    text = (tmp_path / "c.tape").read_text()
+    assert anew.holds
+    assert '"later":[1]' in text and '"stack":"s"' in text and '"later":{"x":1}' in text
+    stored = repack(tmp_path / "b.tape", tmp_path / "d.tape", "store")
+    assert stored.holds and stored.seal == examine(tmp_path / "b.tape").seal
+
+
 def test_migrating_keeps_what_is_not_known_and_what_needs_nothing(tmp_path):
     written(tmp_path / "a.tape", RUN)
     same, reasons = migrate(tmp_path / "a.tape", tmp_path / "b.tape", "packed", tape_id="t-2")

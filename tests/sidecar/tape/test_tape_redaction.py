@@ -28,6 +28,9 @@ SECRETS = st.sampled_from(
         '{"password": "hunter2',
         "Bearer Bearer Bearer abcdefghijk",
         "a@b.co.a@b.co@a@b.co",
+        "https://x.example/a?api_key=hunter22&x=1;password=hunter22,token=token=hunter22",
+        "postgresql://ada:hunter22@db/x and https://hunter22@x.example",
+        "password==hunter22",
     ]
 )
 KEYS = st.sampled_from(["password", "API-Key", "x", "email", "ada@example.com", "bob@example.com"])
