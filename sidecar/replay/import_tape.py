@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from processors.model.names import Capture
+from processors.redact.detectors import DETECTORS
 from processors.redact.leaves import masked
 from processors.redact.masker import Masker
 from processors.redact.terms import Terms
@@ -41,16 +42,15 @@ class MaskingRedactor:
 
     def __init__(self, terms: Terms) -> None:
         self._masker = Masker(terms)
-        told = canonical(
-            {"actions": dict(terms.actions), "allow": list(terms.allow), "deny": list(terms.deny)}
-        )
+        known = [detector.pattern for detector in DETECTORS]
+        told = canonical({"actions": dict(terms.actions), "detectors": known})
         key_id = terms.key.key_id if terms.key is not None else None
         version = f"1:{hashlib.sha256(told).hexdigest()[:12]}"
         self._identity = RedactorId(id="agenttwin-terms", version=version, key_id=key_id)
 
     @property
     def identity(self) -> RedactorId:
-        """Its id, its version with a digest of the terms, and its key's id."""
+        """Its id, its version with a digest of actions and detectors, and its key's id."""
         return self._identity
 
     def value(self, value: Any, seen: set[str] | None = None) -> Any:  # noqa: ARG002

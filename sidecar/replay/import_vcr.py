@@ -26,7 +26,7 @@ from sidecar.tape.compose import Fact, site
 from sidecar.tape.model import Header
 from sidecar.tape.value import encoded
 
-_NODES_MAX: Final = 2_000_000
+_NODES_MAX: Final = 500_000
 _BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 _MODEL_ENDPOINTS: Final = (
     "/chat/completions",

@@ -151,13 +151,14 @@ class Redactor:
         by_key = {name: Rule(mode=forms, key=name) for name in SECRET_KEYS}
         by_key |= {_normal(str(rule.key)): rule for rule in rules if rule.key is not None}
         self._by_key = by_key
-        told = canonical([forms, [msgspec.to_builtins(rule) for rule in rules], list(SECRET_KEYS)])
+        known = [pattern.pattern for _, pattern, _ in _FORMS]
+        told = canonical([forms, [msgspec.to_builtins(rule) for rule in rules], SECRET_KEYS, known])
         version = f"1:{hashlib.sha256(told).hexdigest()[:12]}"
         self._identity = RedactorId(id="agenttwin-light", version=version, key_id=key_id)
 
     @property
     def identity(self) -> RedactorId:
-        """Its id, its version with a digest of its rules, and its key's id."""
+        """Its id, its version with a digest of rules and forms, and its key's id."""
         return self._identity
 
     def value(self, value: Any, seen: set[str] | None = None) -> Any:

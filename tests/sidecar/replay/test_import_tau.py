@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.replay.import_tape import Unimportable, redactor_of
+from processors.redact.terms import Terms
+from sidecar.replay.import_tape import MaskingRedactor, Unimportable, redactor_of
 from sidecar.replay.import_tau import tau_runs
 from sidecar.tape.compose import Composer
 
@@ -88,6 +89,13 @@ def test_the_benchmarks_own_result_files_are_read_too():
 def test_the_same_run_gives_the_same_tape_and_capture_off_is_l1():
     assert msgspec.to_builtins(one(RUN).header) == msgspec.to_builtins(one(RUN).header)
     assert one(RUN, "off").header.fidelity == "L1"
+
+
+def test_a_redactor_of_other_actions_is_another():
+    one, same = MaskingRedactor(Terms()), MaskingRedactor(Terms(capture="full"))
+    other = MaskingRedactor(Terms(actions={"email": "drop"}))
+    assert one.identity == same.identity != other.identity
+    assert redactor_of("full").identity.id == "none"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tape_rig import codecs, examined, facts, lines
@@ -47,6 +47,7 @@ def interleaved(draw):
 
 
 @pytest.mark.requirement("TAP-01")
+@settings(max_examples=30)
 @given(interleaved())
 def test_the_behaviour_digest_does_not_depend_on_a_permitted_interleaving(pair):
     run, turned = pair

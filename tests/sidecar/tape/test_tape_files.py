@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tape_rig import HEADER, RUN, codecs, facts, written
 
 from sidecar.errors import SidecarError
@@ -36,6 +36,7 @@ def test_packing_and_unpacking_change_no_digest(tmp_path):
     assert tape.payload(tape.events[1], "out") is MISSING
 
 
+@settings(max_examples=30)
 @given(facts())
 def test_what_was_written_is_read_back(tmp_path_factory, facts_):
     path = tmp_path_factory.mktemp("tapes") / "a.tape"

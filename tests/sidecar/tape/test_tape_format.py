@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape_rig import HEADER, RUN, Blob, codecs, examined, facts, lines, split
 
@@ -19,6 +19,7 @@ PACKED = b"".join(lines(RUN, codecs=codecs(output={"volatile": ("/refunded",)}))
 
 
 @pytest.mark.requirement("TAP-01")
+@settings(max_examples=30)
 @given(facts())
 def test_digests_do_not_depend_on_the_packaging(facts_):
     store = {}
@@ -29,6 +30,7 @@ def test_digests_do_not_depend_on_the_packaging(facts_):
     assert packed.unchecked == stored.unchecked == 0
 
 
+@settings(max_examples=30)
 @given(facts())
 def test_a_record_comes_back_as_it_was(facts_):
     for line in lines(facts_):
@@ -58,6 +60,7 @@ def is_json(data):
     return True
 
 
+@settings(max_examples=30)
 @given(facts(least=1), st.data())
 def test_any_tape_cut_anywhere_is_a_prefix(facts_, data):
     whole = b"".join(lines(facts_))

@@ -29,9 +29,9 @@ def blob_line(data, size, digest=None):
     return {"rec": "blob", "id": name, "size": size, "gz": True, "data": packed}
 
 
-@pytest.mark.parametrize("size", [10, 64 * 1024 * 1024, 10**12, -1])
+@pytest.mark.parametrize("size", [10, 64 * 1024 * 1024, -1])
 def test_a_blob_that_unpacks_to_more_than_it_says_is_a_fault(size):
-    bomb = b'"' + b"0" * (80 * 1024 * 1024) + b'"' if size > 10 else b'"' + b"0" * 100_000 + b'"'
+    bomb = b'"' + b"0" * (65 * 1024 * 1024) + b'"' if size > 10 else b'"' + b"0" * 100_000 + b'"'
     found = examined(with_line(blob_line(bomb, size)))
     assert [fault.code for fault in found.faults] in (["blob_content"], ["line"])
 
@@ -184,7 +184,7 @@ def test_a_tape_with_any_field_changed_is_refused_or_does_not_hold():
     base = lines([*RUN[:-1], minted, used, RUN[-1]], codecs=ids)
     records = list(map(json.loads, base))
     rng = random.Random(7)
-    for _ in range(1500):
+    for _ in range(800):
         place = rng.randrange(len(base))
         changed = mutated(records[place], rng)
         text = [*base[:place], json.dumps(changed).encode() + b"\n", *base[place + 1 :]]

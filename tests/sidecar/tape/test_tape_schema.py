@@ -4,7 +4,7 @@ import json
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from tape_rig import RUN, facts, lines
 
 from sidecar.tape.model import SEAMS_OF
@@ -21,6 +21,7 @@ HEADER = {
 
 
 @pytest.mark.requirement("TAP-01")
+@settings(max_examples=30)
 @given(facts(most=4))
 def test_every_line_that_is_written_is_valid(facts_):
     for line in lines([*facts_[:-1], *RUN]):
