@@ -87,6 +87,28 @@ def test_a_text_nested_deeply_is_hidden_not_a_crash(open_, close):
         assert "hunter22" not in after or open_ == "["
 
 
+PADDING = "and so on, " * 40
+
+
+@pytest.mark.parametrize("around", ["{}", PADDING + "{} " + PADDING])
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("a?my_api_key=abc&x=1", "a?my_api_key=[secret]&x=1"),
+        ("X-Token=abc;PASSWORD=def", "X-Token=[secret];PASSWORD=[secret]"),
+        ("max_tokens=5 opinion=good =x pin =1", "max_tokens=5 opinion=good =x pin =1"),
+        ("a1 4111111111111111.", "a1 [card]."),
+        ("4111111111111112", "4111111111111112"),
+        ("redis://u:p@h/0", "redis://[credential]@h/0"),
+        ("Bearer abcdefghij", "Bearer [bearer]"),
+        ("bearer of news", "bearer of news"),
+        ("ghp_" + "a" * 36, "[api_key]"),
+    ],
+)
+def test_each_form_is_found_in_short_texts_and_in_long_ones(text, after, around):
+    assert redactor().text(around.format(text)) == around.format(after)
+
+
 def test_a_token_keeps_equality_inside_a_tenant_and_nothing_else():
     one, other = redactor("tokenise"), redactor("tokenise", key=b"o" * 32)
     token = one.value({"email": "someone"})["email"]
