@@ -53,12 +53,11 @@ def test_a_receipt_after_publication_judges_again(ingest, effect, status, after)
 
 @pytest.mark.requirement("OUT-04")
 def test_what_a_probe_sees_later_judges_again(ingest):
-    seen = []
+    later = []
 
     async def probe(trace):
         made = [step for step in trace.steps if step.tool is not None]
-        held = False if seen else None
-        seen.append(trace.trace_id)
+        held = False if later else None
         return tuple(
             Evidence(
                 evidence_id=f"probe:ledger:{step.step_id}",
@@ -74,8 +73,10 @@ def test_what_a_probe_sees_later_judges_again(ingest):
 
     ingest.probed, ingest.probe = (lambda trace: len(trace.steps) == 3), probe
     ingest.facts.append(receipt(7))
-    first = answered(ingest)
-    assert outcome(ingest.get(trace_id(7))) == ("indeterminate", [])
+    answered(ingest)  # perhaps before the receipt, which is then judged with it
+    ingest.settle(lambda: outcome(ingest.get(trace_id(7))) == ("indeterminate", []))
+    first = ingest.get(trace_id(7)).revision
+    later.append(True)
     ingest.facts.append(receipt(7, number=2, phase="replayed"))
     ingest.settle(lambda: ingest.get(trace_id(7)).revision > first)
     assert outcome(ingest.get(trace_id(7))) == ("contradicted", ["claimed_success_state_failed"])
