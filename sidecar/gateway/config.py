@@ -408,6 +408,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if tool.concurrency_max < 0:
                 found.append(Problem(f"{where}.concurrency_max", "must be 0 or more"))
             found += _header_problems(where, tool, credentials.get(tool.upstream))
+            if tool.headers and tool.upstream in servers:
+                text = "a tool of an MCP server gets no headers of the caller"
+                found.append(Problem(f"{where}.headers", text))
             found += _match_problems(f"{where}.match", tool, on_mcp=tool.upstream in servers)
             for key, text in (
                 ("timeout", tool.timeout),

@@ -215,3 +215,14 @@ def test_a_sign_in_that_no_provider_could_tell_of_is_not_demanded(tmp_path):
         "    - {name: t, upstream: u, match: {method: POST, path: /t}, step_up: {acr: [gold]}}\n",
     )
     assert "gateway.tools.0.step_up no sign-in can meet it" in told
+
+
+def test_a_tool_of_an_mcp_server_takes_no_headers_that_nobody_sends(tmp_path):
+    path = tmp_path / "sidecar.yaml"
+    path.write_text(
+        'gateway: {mcp: [{name: crm, url: "https://crm.example/mcp"}], '
+        "tools: [{name: note, upstream: crm, class: write, match: {tool: note}, headers: [x-trace]}]}\n"
+    )
+    with pytest.raises(SidecarError) as refused:
+        load(str(path))
+    assert "gets no headers of the caller" in refused.value.text()
