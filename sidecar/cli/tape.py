@@ -17,6 +17,7 @@ import msgspec
 from sidecar import clock
 from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, say, talk, to_json
+from sidecar.cli.tape_diff import diff
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
@@ -32,7 +33,10 @@ _TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
 
 @click.group()
 def command() -> None:
-    """Show, verify, import and migrate tapes."""
+    """Show, verify, compare, import and migrate tapes."""
+
+
+command.add_command(diff)
 
 
 @command.command()

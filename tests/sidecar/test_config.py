@@ -221,7 +221,8 @@ def test_a_tool_of_an_mcp_server_takes_no_headers_that_nobody_sends(tmp_path):
     path = tmp_path / "sidecar.yaml"
     path.write_text(
         'gateway: {mcp: [{name: crm, url: "https://crm.example/mcp"}], '
-        "tools: [{name: note, upstream: crm, class: write, match: {tool: note}, headers: [x-trace]}]}\n"
+        "tools: [{name: note, upstream: crm, class: write, match: {tool: note}, "
+        "headers: [x-trace]}]}\n"
     )
     with pytest.raises(SidecarError) as refused:
         load(str(path))

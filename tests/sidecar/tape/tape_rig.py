@@ -1,6 +1,7 @@
 """Tapes for tests: facts from hypothesis, written and read back."""
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.tape.codec import Codec, Codecs, Projection
 from sidecar.tape.compose import Composer, Fact
@@ -26,6 +27,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=8,
 )
+END = Fact(kind="terminal", status="ok")
 HEADER = Header(tape_id="t-1", captured_at="2026-07-01T12:00:00.000000000Z")
 
 
@@ -51,6 +53,33 @@ def facts(draw, least=0, most=8):
             )
         )
     return [*found, Fact(kind="terminal", output={"status": "ok"}, status="ok")]
+
+
+def before(facts_):
+    """Which events come before which: causes, and all of the agent's where there are none."""
+    edges = []
+    for seq, fact in enumerate(facts_):
+        same = {n for n in range(seq) if facts_[n].agent == fact.agent}
+        edges.append(set(fact.cause) or same)
+    for seq, fact in enumerate(facts_):  # nothing passes a barrier of its agent
+        for later in range(seq):
+            if facts_[later].agent == fact.agent and not facts_[later].cause:
+                edges[seq].add(later)
+    return edges
+
+
+@st.composite
+def interleaved(draw):
+    """A run, and the same run in another permitted order."""
+    run = draw(facts(least=2))[:-1]
+    edges, placed, turned = before(run), {}, []
+    while len(placed) < len(run):
+        free = [n for n in range(len(run)) if n not in placed and edges[n] <= placed.keys()]
+        one = draw(st.sampled_from(free))
+        placed[one] = len(placed)
+        cause = tuple(sorted(placed[n] for n in run[one].cause))
+        turned.append(replace(run[one], cause=cause))
+    return [*run, END], [*turned, END]
 
 
 def lines(facts_, *, packed=True, header=HEADER, store=None, seal=True, **more):
@@ -126,4 +155,4 @@ RUN = [
     Fact(kind="error", agent="a", name="boom", error=("ValueError", "it broke "), cause=(2,)),
     Fact(kind="terminal", output={"status": "ok"}, status="ok"),
 ]
-__all__ = ["RUN", "Blob", "codecs", "examined", "facts", "lines", "split", "written"]
+__all__ = ["RUN", "Blob", "codecs", "examined", "facts", "interleaved", "lines", "split", "written"]

@@ -4,9 +4,8 @@ import json
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
-from tape_rig import codecs, examined, facts, lines
+from tape_rig import codecs, examined, interleaved, lines
 
 from sidecar.tape.compose import Fact
 
@@ -17,33 +16,6 @@ def seal_of(facts_, **more):
     found = examined(lines(facts_, **more))
     assert found.holds, found.faults
     return found.seal
-
-
-def before(facts_):
-    """Which events come before which: causes, and all of the agent's where there are none."""
-    edges = []
-    for seq, fact in enumerate(facts_):
-        same = {n for n in range(seq) if facts_[n].agent == fact.agent}
-        edges.append(set(fact.cause) or same)
-    for seq, fact in enumerate(facts_):  # nothing passes a barrier of its agent
-        for later in range(seq):
-            if facts_[later].agent == fact.agent and not facts_[later].cause:
-                edges[seq].add(later)
-    return edges
-
-
-@st.composite
-def interleaved(draw):
-    """A run, and the same run in another permitted order."""
-    run = draw(facts(least=2))[:-1]
-    edges, placed, turned = before(run), {}, []
-    while len(placed) < len(run):
-        free = [n for n in range(len(run)) if n not in placed and edges[n] <= placed.keys()]
-        one = draw(st.sampled_from(free))
-        placed[one] = len(placed)
-        cause = tuple(sorted(placed[n] for n in run[one].cause))
-        turned.append(replace(run[one], cause=cause))
-    return [*run, END], [*turned, END]
 
 
 @pytest.mark.requirement("TAP-01")

@@ -1,0 +1,82 @@
+"""``sidecar tape diff``: two recorded runs compared.
+
+Rules
+1. 0 identical, 1 they differ, 2 nothing can be concluded (incomparable, partial, tainted, broken),
+   3 no tape. What can be seen of a partial or tainted tape is shown; the exit stays 2.
+2. It needs no store, no running sidecar and no server's extra.
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from sidecar.cli.options import common, say, to_json
+from sidecar.cli.tape_diff_html import html_section
+from sidecar.cli.tape_diff_view import (
+    Side,
+    diff_markdown,
+    diff_text,
+    diff_told,
+    side_by_side,
+)
+from sidecar.errors import ExitCode
+from sidecar.plain import plain_lines
+from sidecar.replay.diff import compare
+from sidecar.replay.diff.model import EXIT_OF
+from sidecar.tape.codec import Codecs
+from sidecar.tape.faults import TapeIncomparable
+from sidecar.tape.files import read_tape, tape_codecs
+from sidecar.tape.tape import Tape
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("left", type=_FILE)
+@click.argument("right", type=_FILE)
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="At most.")
+@common(outputs=("text", "json", "markdown", "html"))
+def diff(
+    left: Path,
+    right: Path,
+    limit: int,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> ExitCode:
+    """Compare two tapes: where each agent first does something else, and what follows.
+
+    An order that the events' causes permit is no difference. Exits 0 when identical, 1 when they
+    differ, 2 when nothing can be concluded: other codecs or redactors, a partial tape. Text on a
+    terminal stands side by side; --limit is of the changes (the events, side by side).
+
+    \b
+    Example:
+      $ sidecar tape diff good.tape bad.tape
+      good.tape and bad.tape differ: 1 of 1 agents
+      agent refunds: 3 events in common, then input_changed (ARGS) at seq 3 and 3
+        /amount: 49 and 94
+    """
+    tapes = read_tape(left), read_tape(right)
+    found = compare(*tapes, _codecs(tapes[0]))
+    sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
+    if output == "json":
+        say(to_json(diff_told(found, sides, limit)))
+    elif output == "html":
+        say(html_section(found, sides, limit))
+    elif output == "markdown":
+        say(plain_lines(diff_markdown(found, sides, limit)))
+    else:
+        say(plain_lines(diff_text(found, sides, limit)))
+        if sys.stdout.isatty():
+            side_by_side(found, sides, limit)
+    return EXIT_OF[found.outcome]
+
+
+def _codecs(tape: Tape) -> Codecs | None:
+    """A tape's codecs; None where one is not known here: then digests count as they stand."""
+    try:
+        return tape_codecs(tape)
+    except TapeIncomparable:
+        return None
