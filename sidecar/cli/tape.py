@@ -1,4 +1,4 @@
-"""``sidecar tape``: recorded runs as files: looked at, checked, imported, written anew.
+"""``sidecar tape``: recorded runs: looked at, checked, asserted on, imported, written anew.
 
 Rules
 1. ``show``, ``verify`` and ``migrate`` need no store, no running sidecar and no server's extra.
@@ -33,7 +33,7 @@ _TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
 
 @click.group()
 def command() -> None:
-    """Show, verify, compare, import and migrate tapes."""
+    """Show, verify, compare, assert on, import and migrate tapes."""
 
 
 command.add_command(diff)
@@ -124,6 +124,48 @@ def verify(
     value = told if output == "jsonl" else {"tapes": told, "exit_code": int(worst)}
     emit(value, output, lambda: "\n".join(map(tape_view.verified_text, told)))
     return worst
+
+
+@command.command("assert")
+@click.argument("tapes", nargs=-1, required=True, type=_FILE, metavar="TAPE...")
+@click.option(
+    "--assertions",
+    type=_FILE,
+    required=True,
+    metavar="FILE",
+    help="What must hold, as YAML (docs/specs/tape-assertions.md).",
+)
+@click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
+@common(outputs=("text", "json", "jsonl"))
+def assert_(
+    tapes: Sequence[Path],
+    assertions: Path,
+    strict: bool,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> int:
+    """Judge tapes by assertions; a failure names the first event that offends.
+
+    Exits 0 when all hold, 1 when one fails, 2 when it cannot be decided (a tape that is partial,
+    tainted or does not hold, an assertion in error, or nothing that could be asked), 3 when the
+    assertions or a tape cannot be read.
+
+    \b
+    Example:
+      $ sidecar tape assert run.tape --assertions assertions.yaml
+      run.tape: fail
+        FAIL  no-loop  at 12  shell is called 6 times, at most 3 expected
+    """
+    # Imported here: the other commands do without the server's extra.
+    from sidecar.cli.tape_assert import concluded, judged, read_assertions, text_of
+
+    named, now_ns = read_assertions(assertions), clock.now_ns()
+    told = [judged(path, named, now_ns, strict=strict) for path in tapes]
+    value = concluded(told, strict=strict)
+    emit(told if output == "jsonl" else value, output, lambda: text_of(value))
+    code: int = value["exit_code"]
+    return code
 
 
 @command.command("migrate")
