@@ -282,6 +282,7 @@ OPERATIONS: tuple[Operation, ...] = (
         asks=requests.ApproveBatchRequest,
         gives=documents.BatchOutcomes,
         permission="approvals.decide",
+        errors=(409,),
     ),
     Operation(
         name="list_budgets",

@@ -286,7 +286,7 @@ class Desk:
         """Each vote of a batch, in order; what becomes of one changes nothing of another."""
         listed = [each.approval_id for each in asked.of.approvals]
         if len(set(listed)) < len(listed):
-            raise Refused(422, "batch_repeats", "a request stands twice in the batch")
+            raise Refused(409, "batch_repeats", "a request stands twice in the batch")
         found = [await self._outcome(asked, each) for each in asked.of.approvals]
         return documents.BatchOutcomes(outcomes=tuple(found))
 

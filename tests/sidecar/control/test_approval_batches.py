@@ -84,13 +84,17 @@ def test_a_batch_names_each_request_and_takes_no_pattern(tmp_path):
     async def scenario(each):
         good = item(each, await pending(each))
         for wrong in (
-            [], [good, good], [good | {"approval_id": "*"}], [good | {"approval_id": "%"}],
+            [], [good | {"approval_id": "*"}], [good | {"approval_id": "%"}],
             [good | {"tool": "issue_refund"}], [{"approval_id": good["approval_id"]}],
             [good] * 101, [good["approval_id"]], good,
         ):  # fmt: skip
             body = {"reason": "r", "approvals": wrong}
             told = await each.http_ask("POST", BATCHES, by=each.approver, json=body)
             assert told.status == 422 or not told.json["outcomes"][0]["counted"], wrong
+        body = {"reason": "r", "approvals": [good, good]}
+        told = await each.http_ask("POST", BATCHES, by=each.approver, json=body)
+        # Each item is as the schema says: that two are one request is a conflict.
+        assert (told.status, told.code) == (409, "batch_repeats")
         for by, status in ((each.reader, 403), (each.agent, 403), (None, 401)):
             body = {"reason": "r", "approvals": [good]}
             told = await each.http_ask("POST", BATCHES, by=by, json=body)
