@@ -159,12 +159,14 @@ class _Comparison:
         reading = self._reading
         alike = [seq for seq in ready if reading.identity(at(seq)) == reading.identity(event)]
         same = [seq for seq in alike if reading.given(at(seq)) == reading.given(event)]
-        return (same or alike or [-1])[0]
+        equal = [seq for seq in same if self._label(at(seq)) == self._label(event)]
+        return (equal or same or alike or [-1])[0]
 
-    def _rank(self, pair: tuple[int, int]) -> tuple[int, bool, int, bytes]:
+    def _rank(self, pair: tuple[int, int]) -> tuple[int, bool, int, list[bytes]]:
+        """What decides between pairs: nothing of it changes where the sides are swapped."""
         one, other = self._one(pair[0]), self._other(pair[1])
         differs = self._reading.given(one) != self._reading.given(other)
-        return min(pair), differs, max(pair), canonical(self._reading.identity(one))
+        return min(pair), differs, max(pair), sorted((self._label(one), self._label(other)))
 
     def _divergence(self, agent: str, start: _Start) -> Divergence:
         one = None if start.seq_l is None else self._one(start.seq_l)

@@ -147,6 +147,25 @@ def test_swapping_the_tapes_swaps_the_sides_and_nothing_else(folder, pair, data)
 
 
 @pytest.mark.requirement("DIF-01")
+def test_of_pairs_that_come_equally_early_the_same_one_is_first_whichever_side_it_is_on(folder):
+    def fact(agent, given, *cause):
+        return Fact(
+            kind="llm_call", seam="provider", agent=agent, name="read", input=given, cause=cause
+        )
+
+    last = fact("a", None)
+    one = tape(folder, "l", [fact("a", None), fact("b", None, 0), fact("b", [], 0), last, END])
+    other = tape(
+        folder,
+        "r",
+        [replace(fact("a", "other"), name="w"), fact("b", [], 0), fact("b", None, 0), last, END],
+    )
+    there, back = diff(one, other), diff(other, one)
+    for here, opposite in zip(there.agents, back.agents, strict=True):
+        assert straight(here.first_divergence) == mirrored(opposite.first_divergence)
+
+
+@pytest.mark.requirement("DIF-01")
 @settings(max_examples=12)
 @given(facts(), facts())
 def test_every_event_of_both_tapes_stands_in_one_row(folder, left, right):
