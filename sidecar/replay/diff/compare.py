@@ -132,12 +132,26 @@ class _Comparison:
             return _Start(one, other, "delete" if other is None else "insert")
         if self._moved(lane, one, other):
             return _Start(one, other, "reordered")
-        pairs = self._aligned(lane.rest_l, lane.rest_r)
+        pairs = self._counterparts(lane)
         if any(seq == one for seq, _ in pairs):
             return _Start(None, other, "insert")
         if any(seq == other for _, seq in pairs):
             return _Start(one, None, "delete")
         return _Start(one, other, "replaced")
+
+    def _counterparts(self, lane: _Lane) -> list[tuple[int, int]]:
+        """The alignment, without pairs of which one side has its own input at another event."""
+        fine_l = [self._fine(self._one(seq)) for seq in lane.rest_l]
+        fine_r = [self._fine(self._other(seq)) for seq in lane.rest_r]
+        equal = [
+            (lane.rest_l[n], lane.rest_r[m]) for n, m in aligned(fine_l, fine_r, (fine_l, fine_r))
+        ]
+        of_l, of_r = dict(equal), {other: one for one, other in equal}
+        return [
+            (one, other)
+            for one, other in self._aligned(lane.rest_l, lane.rest_r)
+            if of_l.get(one, other) == other and of_r.get(other, one) == one
+        ]
 
     def _kind(self, lane: _Lane, one: int, other: int) -> Change:
         changed = changes(self._reading, self._one(one), self._other(other))
@@ -233,14 +247,17 @@ class _Comparison:
             [self._identity(event) for event in one],
             [self._identity(event) for event in other],
             (
-                [self._identity(event) + str(self._reading.given(event)) for event in one],
-                [self._identity(event) + str(self._reading.given(event)) for event in other],
+                [self._fine(event) for event in one],
+                [self._fine(event) for event in other],
             ),
         )
         return [(rest_l[n], rest_r[m]) for n, m in pairs]
 
     def _identity(self, event: Event) -> str:
         return canonical(self._reading.identity(event)).decode()
+
+    def _fine(self, event: Event) -> str:
+        return self._identity(event) + str(self._reading.given(event))
 
     def _label(self, event: Event) -> bytes:
         return canonical(self._reading.label(event))

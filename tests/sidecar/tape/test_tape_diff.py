@@ -166,6 +166,15 @@ def test_of_pairs_that_come_equally_early_the_same_one_is_first_whichever_side_i
 
 
 @pytest.mark.requirement("DIF-01")
+def test_an_event_that_was_replaced_does_not_borrow_the_counterpart_of_another(folder):
+    asked = Fact(kind="llm_call", seam="provider", agent="a", name="read", input=None)
+    run = own([asked, asked, END])
+    found = of(folder, run, [replace(run[0], name="other"), *run[1:]])
+    first = found.first_divergence
+    assert (first.seq_l, first.seq_r, first.kind) == (0, 0, "replaced")
+
+
+@pytest.mark.requirement("DIF-01")
 @settings(max_examples=12)
 @given(facts(), facts())
 def test_every_event_of_both_tapes_stands_in_one_row(folder, left, right):
