@@ -12,6 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 PageKind = Literal["session", "login"]
+PageRow = tuple[str, bytes, int, int]
+"""Owner, sealed content, when it was used, when it runs out."""
 
 
 class PageState(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from sidecar.store.ledger import (
     OpenedCall,
     StoredSigningKey,
 )
+from sidecar.store.pages import PageKind, PageRow, PageState, page_aad
 from sidecar.store.receipts import from_document
 
 GATEWAY_SEAL = ""
@@ -161,6 +162,30 @@ def open_approval(row: ApprovalRow, sealers: Sealers) -> Approval:
     approval, sealed = row
     summary = sealers(approval.project).open(sealed, _summary_aad(approval))
     return msgspec.structs.replace(approval, summary=summary.decode())
+
+
+def seal_page(sealers: Sealers, state: PageState) -> tuple[object, ...]:
+    """What is kept of a page's state: digest, kind, and what ``open_page`` reads."""
+    sealed = sealers(GATEWAY_SEAL).seal(state.content, page_aad(state.kind, state.digest))
+    head = (state.digest, state.kind, state.owner)
+    return (*head, sealed, state.used_at_ns, state.expires_at_ns)
+
+
+def open_page(
+    sealers: Sealers, kind: PageKind, digest: str, row: PageRow | None
+) -> PageState | None:
+    """The state in a row, None of none. Raises SealBroken."""
+    if row is None:
+        return None
+    owner, sealed, used_at_ns, expires_at_ns = row
+    return PageState(
+        digest=digest,
+        kind=kind,
+        owner=owner,
+        content=sealers(GATEWAY_SEAL).open(sealed, page_aad(kind, digest)),
+        used_at_ns=used_at_ns,
+        expires_at_ns=expires_at_ns,
+    )
 
 
 def seal_key(key: StoredSigningKey, sealer: Sealer) -> SealedKey:

@@ -39,7 +39,7 @@ from sidecar.store.ledger import (
 from sidecar.store.news.process import News, Watch
 from sidecar.store.noted import Note
 from sidecar.store.owners.files import Owners
-from sidecar.store.pages import PageKind, PageState, page_aad
+from sidecar.store.pages import PageKind, PageState
 from sidecar.store.policy import Activation, PolicyBallot, PolicyOffer
 from sidecar.store.postgres import (
     approvals,
@@ -64,9 +64,11 @@ from sidecar.store.sealing import (
     ApprovalRow,
     open_approval,
     open_key,
+    open_page,
     seal_answer,
     seal_arguments,
     seal_key,
+    seal_page,
     seal_request,
     seal_summary,
     secret_aad,
@@ -288,13 +290,13 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
     async def keep_page(self, state: PageState, most: int) -> None:
         """Keep a state; of its kind the ``most`` lately used ones stay."""
         await self._warm(GATEWAY_SEAL)
-        row = self._page_row(state)
+        row = seal_page(self._sealers, state)
         await self._database.transact(lambda c: pages.keep(c, row, state.used_at_ns, most))
 
     async def find_page(self, kind: PageKind, digest: str, now_ns: int) -> PageState | None:
         """A state that has not run out, opened. Raises SealBroken."""
         row = await self._database.run(lambda c: pages.find(c, kind, digest, now_ns))
-        return self._page(kind, digest, row)
+        return open_page(self._sealers, kind, digest, row)
 
     async def use_page(self, digest: str, now_ns: int, expires_at_ns: int) -> None:
         """Note that a state is used, so that it runs out then."""
@@ -303,31 +305,11 @@ class PostgresLedger(GatewayReads, PostgresLedgerReader):
     async def take_page(self, kind: PageKind, digest: str, now_ns: int) -> PageState | None:
         """The same as ``find_page``, once. Raises SealBroken."""
         row = await self._database.run(lambda c: pages.take(c, kind, digest, now_ns))
-        return self._page(kind, digest, row)
+        return open_page(self._sealers, kind, digest, row)
 
     async def drop_page(self, digest: str, owner: str = "") -> None:
         """Drop a state, and all of an owner where one is named."""
         await self._database.run(lambda c: pages.drop(c, digest, owner))
-
-    def _page(self, kind: PageKind, digest: str, row: pages.PageRow | None) -> PageState | None:
-        if row is None:
-            return None
-        owner, sealed, used_at_ns, expires_at_ns = row
-        content = self._sealers(GATEWAY_SEAL).open(sealed, page_aad(kind, digest))
-        return PageState(
-            digest=digest,
-            kind=kind,
-            owner=owner,
-            content=content,
-            used_at_ns=used_at_ns,
-            expires_at_ns=expires_at_ns,
-        )
-
-    def _page_row(self, state: PageState) -> tuple[object, ...]:
-        aad = page_aad(state.kind, state.digest)
-        sealed = self._sealers(GATEWAY_SEAL).seal(state.content, aad)
-        head = (state.digest, state.kind, state.owner)
-        return (*head, sealed, state.used_at_ns, state.expires_at_ns)
 
     async def set_stop(self, stop: Stop) -> Stop:
         """The stop, set and durable; or the one like it that stands already."""

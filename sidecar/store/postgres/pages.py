@@ -1,10 +1,9 @@
 """States of the approval pages on Postgres."""
 
+from sidecar.store.pages import PageRow
 from sidecar.store.postgres.connection import Connection
 
 _COLUMNS = "digest, kind, owner, sealed, used_at_ns, expires_at_ns"
-PageRow = tuple[str, bytes, int, int]
-"""Owner, sealed content, when it was used, when it runs out."""
 
 
 async def keep(connection: Connection, row: tuple[object, ...], now_ns: int, most: int) -> None:

@@ -2,9 +2,9 @@
 
 import sqlite3
 
+from sidecar.store.pages import PageRow
+
 _COLUMNS = "digest, kind, owner, sealed, used_at_ns, expires_at_ns"
-PageRow = tuple[str, bytes, int, int]
-"""Owner, sealed content, when it was used, when it runs out."""
 
 
 def keep(connection: sqlite3.Connection, row: tuple[object, ...], now_ns: int, most: int) -> None:
