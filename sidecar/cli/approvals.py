@@ -81,14 +81,10 @@ def show(approval_id: str, config: str | None, store: str | None, output: str) -
 @command.command()
 @click.argument("approval_id")
 @deciding(whose="Your approver key")
-@common()
 def approve(
     approval_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Approve a request, once, for the one action and key it is about."""
@@ -96,7 +92,7 @@ def approve(
         "approve",
         approval_id,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
@@ -104,14 +100,10 @@ def approve(
 @command.command("approve-batch")
 @click.argument("pairs", nargs=-1, required=True, metavar="ID=ACTION_HASH...")
 @deciding(whose="Your approver key")
-@common()
 def approve_batch(
     pairs: tuple[str, ...],
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Approve several requests, each by a vote of its own, with one reason.
@@ -125,7 +117,6 @@ def approve_batch(
       0192… approved
       0193… not counted: the request is no longer pending (approval_denied)
     """
-    loaded = load_config(config, store, client__key=key, client__project=project)
     votes = [_item(loaded, pair) for pair in pairs]
     answer = control(loaded, "/v1/approval-batches", {"reason": reason, "approvals": votes})
     emit(answer, output, lambda: "\n".join(map(_outcome, answer["outcomes"])))
@@ -160,14 +151,10 @@ def _outcome(vote: dict[str, Any]) -> str:
 @command.command()
 @click.argument("approval_id")
 @deciding(whose="Your approver key")
-@common()
 def deny(
     approval_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Deny a request; one denial ends it. One that is approved and not used is taken back."""
@@ -175,7 +162,7 @@ def deny(
         "deny",
         approval_id,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
@@ -205,14 +192,10 @@ def glasses(
 @command.command("break-glass")
 @click.argument("approval_id")
 @deciding(whose="Your key; you are one of approvals.break_glass.people")
-@common()
 def break_glass(
     approval_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Say, as one of two, that a request is approved though its approvers cannot be had.
@@ -225,7 +208,6 @@ def break_glass(
       $ sidecar approvals break-glass 0192… --reason "both approvers are on the plane"
       0195… open: another person is to do the same before it lapses
     """
-    loaded = load_config(config, store, client__key=key, client__project=project)
     path = f"/v1/approvals/{in_path(approval_id, 'an approval')}"
     shown = control(loaded, path)
     talk(shown["summary"])
@@ -244,18 +226,13 @@ def break_glass(
 @command.command("review-glass")
 @click.argument("glass_id")
 @deciding(whose="Your key; you did not break it")
-@common()
 def review_glass(
     glass_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Close the review of a broken glass, saying what came of it."""
-    loaded = load_config(config, store, client__key=key, client__project=project)
     path = f"/v1/break-glasses/{in_path(glass_id, 'a glass')}/review"
     answer = control(loaded, path, {"reason": reason})
     emit(answer, output, lambda: plain(f"{answer['glass_id']} {answer['state']}"))

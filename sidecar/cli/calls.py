@@ -93,15 +93,11 @@ def show(call_id: str, config: str | None, store: str | None, output: str) -> No
     help="done: it had its effect. not-done: it had none and never will.",
 )
 @deciding(why="How you know")
-@common()
 def resolve(
     call_id: str,
     outcome: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Say what became of a call whose outcome is unknown.
@@ -111,9 +107,7 @@ def resolve(
     """
     path = f"/v1/calls/{in_path(call_id, 'a call')}/resolve"
     said = {"outcome": outcome.replace("-", "_"), "reason": reason}
-    found = control(
-        load_config(config, store, client__key=key, client__project=project), path, said
-    )
+    found = control(loaded, path, said)
     emit(found, output, lambda: plain(f"{found['call_id']} {outcome}"))
 
 
@@ -126,14 +120,10 @@ def _dispose(action: str, durable_id: str, reason: str, loaded: Loaded, output: 
 @command.command()
 @click.argument("durable_id")
 @deciding()
-@common()
 def requeue(
     durable_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Try a dead letter again from the start, as the same call with the same key."""
@@ -141,7 +131,7 @@ def requeue(
         "requeue",
         durable_id,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
@@ -149,14 +139,10 @@ def requeue(
 @command.command()
 @click.argument("durable_id")
 @deciding()
-@common()
 def discard(
     durable_id: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Put a dead letter away for good, or cancel what waits; its request is deleted."""
@@ -164,7 +150,7 @@ def discard(
         "discard",
         durable_id,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 

@@ -8,11 +8,12 @@ Rules
 4. A reader that has gone (``| head``) is no fault: the command ends as it would have.
 """
 
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import msgspec
@@ -55,15 +56,29 @@ def common(outputs: Sequence[str] = ("text", "json"), *, default: str = "text") 
 
 
 def deciding(*, whose: str = "Your key", why: str = "Why") -> Callable[[F], F]:
-    """Add ``reason``, ``key`` and ``project`` parameters to a command by which a person decides
-    something."""
+    """Make a function of ``reason``, ``loaded`` (the configuration, with the person's key and
+    project in it) and ``output`` a command by which a person decides something."""
 
     def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def decide(
+            *,
+            config: str | None,
+            store: str | None,
+            key: str | None,
+            project: str | None,
+            **rest: Any,
+        ) -> None:
+            from sidecar.app.loading import load_config  # here: others load no configuration
+
+            loaded = load_config(config, store, client__key=key, client__project=project)
+            function(loaded=loaded, **rest)
+
         told = f"{whose} [SIDECAR_CLIENT_KEY, client.key]."
-        function = in_project(function)
-        function = click.option("--key", default=None, help=told)(function)
+        made = in_project(common()(cast(F, decide)))
+        made = click.option("--key", default=None, help=told)(made)
         return click.option("--reason", required=True, help=f"{why}; kept in the audit chain.")(
-            function
+            made
         )
 
     return decorate

@@ -30,14 +30,10 @@ def pending(
 @click.command("approve")
 @click.argument("revision")
 @deciding(whose="Your approver key")
-@common()
 def approve(
     revision: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Approve that a looser policy takes the place of the one that decides; two people do.
@@ -51,7 +47,7 @@ def approve(
         "approve",
         revision,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
@@ -59,14 +55,10 @@ def approve(
 @click.command("deny")
 @click.argument("revision")
 @deciding(whose="Your approver key")
-@common()
 def deny(
     revision: str,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Deny that a looser policy decides; one denial ends it."""
@@ -74,7 +66,7 @@ def deny(
         "deny",
         revision,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 

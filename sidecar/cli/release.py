@@ -49,15 +49,11 @@ def _whom(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command()
 @_whom
-@common()
 def kill(
     agent: str | None,
     tool: str | None,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Stop every call of the project, or of one agent or tool, reads too. One person kills."""
@@ -65,22 +61,18 @@ def kill(
         "kill",
         _scope(agent, tool),
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
 
 @command.command()
 @_whom
-@common()
 def freeze(
     agent: str | None,
     tool: str | None,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Stop calls with effects of the project, or of one agent or tool; reads go on."""
@@ -88,22 +80,18 @@ def freeze(
         "freeze",
         _scope(agent, tool),
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
 
 @command.command()
 @_whom
-@common()
 def unkill(
     agent: str | None,
     tool: str | None,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Vote to lift a kill. Two people unkill."""
@@ -111,22 +99,18 @@ def unkill(
         "kill",
         _scope(agent, tool),
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
 
 @command.command()
 @_whom
-@common()
 def unfreeze(
     agent: str | None,
     tool: str | None,
     reason: str,
-    key: str | None,
-    project: str | None,
-    config: str | None,
-    store: str | None,
+    loaded: Loaded,
     output: str,
 ) -> None:
     """Lift a freeze."""
@@ -135,7 +119,7 @@ def unfreeze(
         "freeze",
         scope,
         reason,
-        load_config(config, store, client__key=key, client__project=project),
+        loaded,
         output,
     )
 
