@@ -14,7 +14,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from processors.value import duration_ns
 from sidecar import clock
@@ -89,7 +89,7 @@ class Notices:
             WEBHOOKS.labels((webhook or "all") if hooks else "none", "dropped").inc()
             return False
         for hook in hooks:
-            task = asyncio.ensure_future(self._keep_trying(hook, notice))
+            task = asyncio.ensure_future(self._tell_notice(hook, notice))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
         return True
@@ -145,31 +145,21 @@ class Notices:
         return bool(entries)
 
     async def _tell(self, hook: Webhook, entry: AuditEntry) -> None:
-        """Until it is taken, or given up; each attempt counted."""
-        attempts = 0
-        while True:
-            if self._now_ns() - entry.at_ns >= AGE_MAX_NS:
-                result, why = "too_old", "it is too old"
-            else:
-                result, why = await self._attempt(hook, entry)
-            WEBHOOKS.labels(hook.name, result).inc()
-            if result == "delivered":
-                return
-            _LOG.warning("webhook not taken", webhook=hook.name, result=result, why=why)
-            if result != "failed":
-                return
-            attempts += 1
-            dice = int.from_bytes(clock.random_bytes(4), "big") / 2**32
-            await asyncio.sleep(self._pauses.after(attempts, None, dice) / 1e9)
+        await self._keep_trying(hook, entry.at_ns, lambda: self._attempt(hook, entry))
 
-    async def _keep_trying(self, hook: Webhook, notice: Notice) -> None:
-        """A notice until it is taken, or given up; each attempt counted."""
+    async def _tell_notice(self, hook: Webhook, notice: Notice) -> None:
         id_, content = notices.message_id(notice), notices.body(notice)
+        await self._keep_trying(hook, notice.at_ns, lambda: self._sent(hook, id_, content))
+
+    async def _keep_trying(
+        self, hook: Webhook, at_ns: int, attempt: Callable[[], Awaitable[tuple[str, str]]]
+    ) -> None:
+        """Until it is taken, or given up; each attempt counted."""
         for attempts in itertools.count(1):
-            if self._now_ns() - notice.at_ns >= AGE_MAX_NS:
+            if self._now_ns() - at_ns >= AGE_MAX_NS:
                 result, why = "too_old", "it is too old"
             else:
-                result, why = await self._sent(hook, id_, content)
+                result, why = await attempt()
             WEBHOOKS.labels(hook.name, result).inc()
             if result == "delivered":
                 return
