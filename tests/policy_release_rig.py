@@ -32,10 +32,11 @@ def worker(each):
 
 
 def living(scenario, first, **options):
-    """What a scenario gives with a started policy."""
+    """What a scenario gives with a started policy, of a release or of a text."""
 
     async def main():
-        policy = LivePolicy(release(first), worker, **options)
+        begin = first if isinstance(first, Release) else release(first)
+        policy = LivePolicy(begin, worker, **options)
         await policy.start()
         try:
             return await scenario(policy)

@@ -4,9 +4,11 @@ import asyncio
 import os
 import signal
 
+import policy_release_rig
 import pytest
 import structlog
 from gateway_rig import rig
+from policy_release_rig import worker
 
 from processors.model.call import ApprovalTerms, Reason
 from sidecar.errors import SidecarError
@@ -16,7 +18,6 @@ from sidecar.gateway.policy.live.change import kind_of
 from sidecar.gateway.policy.live.driver import LivePolicy, PolicyWatch
 from sidecar.gateway.policy.release import Release
 from sidecar.gateway.policy.result import PolicyAnswer, denied
-from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.telemetry import REGISTRY
 
 RULES = """package agenttwin.v1
@@ -33,20 +34,8 @@ def release(effect="allow", text=RULES, sequence=None):
     return Release(bundle=make_bundle([module], []), sequence=sequence)
 
 
-def worker(each):
-    return PolicyWorker(each.bundle, deadline_ns=2_000_000_000)
-
-
 def living(scenario, first="allow", **options):
-    async def main():
-        policy = LivePolicy(release(first), worker, **options)
-        await policy.start()
-        try:
-            return await scenario(policy)
-        finally:
-            await policy.stop()
-
-    return asyncio.run(main())
+    return policy_release_rig.living(scenario, release(first), **options)
 
 
 def said(effect, **fields):
