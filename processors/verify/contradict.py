@@ -4,7 +4,7 @@ Rules
 1. A contradiction has two sides: ``said`` (claims or spans) and evidence, or its absence where the
    gateway must have seen the call. What is merely unproved contradicts nothing.
 2. Each statement is judged by itself: what another source says excuses none (``case``), so that
-   more of the agent's words never take a contradiction away.
+   another statement of the agent's never takes a contradiction away.
 3. A claim said with little confidence accuses nobody. What a tool's result says is no lie of the
    agent's: its failure accuses nobody, its success only where no answer admits the failure or
    says that it is not known.
