@@ -17,8 +17,9 @@ HELM_VERSION := v3.19.0
 HELM := $(CACHE)/bin/helm-$(HELM_VERSION)
 ENVOY_VERSION := 1.40.0
 ENVOY := $(CACHE)/bin/envoy-$(ENVOY_VERSION)
+FRAMEWORKS := $(CACHE)/frameworks
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy frameworks clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
@@ -26,7 +27,7 @@ demo: $(STAMP)
 test: $(STAMP) opa collector helm oidc
 	$(BIN)/pytest -q -n 3 --dist loadfile -p no:schemathesis -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector helm oidc envoy
+test-full: $(STAMP) opa collector helm oidc envoy frameworks
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
@@ -54,6 +55,8 @@ lock: $(STAMP)
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/requirements.lock
 	$(BIN)/uv pip compile pyproject.toml deploy/image/build.in --extra demo --extra opa --extra postgres --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o deploy/image/demo.lock
+	$(BIN)/uv pip compile tests/frameworks/requirements.in --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -q -o tests/frameworks/requirements.lock
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -114,3 +117,12 @@ oidc:
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json
+
+# Agent frameworks from the registry, pinned, in an environment of their own in the user's cache.
+frameworks:
+	@if cmp -s tests/frameworks/requirements.lock "$(FRAMEWORKS)/.installed"; then :; else \
+		echo "installing the agent frameworks of tests/frameworks once into the user's cache"; \
+		rm -rf "$(FRAMEWORKS)" && $(PYTHON) -m venv "$(FRAMEWORKS)" \
+			&& "$(FRAMEWORKS)/bin/pip" install -q --disable-pip-version-check --require-hashes -r tests/frameworks/requirements.lock \
+			&& cp tests/frameworks/requirements.lock "$(FRAMEWORKS)/.installed"; \
+	fi
