@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from sidecar.plain import plain
-from sidecar.replay.diff.model import EXIT_OF, Agent, Diff, Divergence, Place, Row
+from sidecar.replay.diff.model import EXIT_OF, Agent, Diff, Divergence, Row
+from sidecar.tape.drift import Place
 from sidecar.tape.model import Event
 from sidecar.tape.tape import Tape
 

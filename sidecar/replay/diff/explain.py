@@ -8,22 +8,18 @@
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Final
 
 from sidecar.canonical import canonical
-from sidecar.replay.diff.model import Change, Drift, Place
+from sidecar.replay.diff.model import Change
 from sidecar.replay.diff.reading import Reading
+from sidecar.tape.drift import PLACES_MAX, Drift, Place, input_drift, output_drift, places_of
 from sidecar.tape.model import Event
-from sidecar.tape.paths import pointer
 from sidecar.tape.tape import MISSING, Tape
 
-PLACES_MAX: Final = 20
 LOOK_BACK: Final = 200
 _SUSPECTS: Final = 3
 _TELLING: Final = 4
-_TOOLS: Final = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")
-_PROMPTS: Final = ("messages", "prompt", "input", "system", "instructions", "contents")
 
 
 def changes(reading: Reading, one: Event, other: Event) -> tuple[str, ...]:
@@ -52,7 +48,7 @@ def places(
 ) -> tuple[tuple[Place, ...] | None, bool]:
     """Where the payloads differ, and whether there are more places; None without content."""
     found: list[Place] = []
-    known = False
+    known = more = False
     for side, name in (("in", "input"), ("out", "output")):
         if name not in changed:
             continue
@@ -61,18 +57,10 @@ def places(
         if before is MISSING or after is MISSING:
             continue
         known = True
-        for keys, left, right in islice(_walk(before, after, ()), PLACES_MAX + 1):
-            found.append(
-                Place(
-                    side="in" if side == "in" else "out",
-                    pointer=pointer(keys),
-                    left=None if left is MISSING else left,
-                    right=None if right is MISSING else right,
-                    has_left=left is not MISSING,
-                    has_right=right is not MISSING,
-                )
-            )
-    return (tuple(found[:PLACES_MAX]) if known else None), len(found) > PLACES_MAX
+        where, cut = places_of("in" if side == "in" else "out", before, after)
+        found += where
+        more = more or cut
+    return (tuple(found[:PLACES_MAX]) if known else None), more or len(found) > PLACES_MAX
 
 
 def drift_of(
@@ -91,9 +79,9 @@ def drift_of(
     if "status" in changed:
         found.add("ERROR_KIND")
     if "input" in changed:
-        found |= _input(event, where)
+        found |= input_drift(event.kind, _pointers(where, "in"))
     if "output" in changed:
-        found |= _output(event, where)
+        found |= output_drift(event.kind, _pointers(where, "out"))
     return tuple(sorted(found))
 
 
@@ -115,51 +103,8 @@ def suspects(tape: Tape, event: Event, where: tuple[Place, ...] | None, side: st
     return found
 
 
-def _input(event: Event, where: tuple[Place, ...] | None) -> set[Drift]:
-    if event.kind == "state_patch":
-        return {"STATE"}
-    if event.kind != "llm_call":
-        return {"ARGS"}
-    tops = {
-        one.pointer.split("/")[1] if one.pointer else "" for one in where or () if one.side == "in"
-    }
-    if not tops:
-        return {"PROMPT"}
-    found: set[Drift] = set()
-    for top in tops:
-        if top in _TOOLS:
-            found.add("TOOLSET")
-        else:
-            found.add("PROMPT" if top in _PROMPTS or not top or top.isdecimal() else "PARAMS")
-    return found
-
-
-def _output(event: Event, where: tuple[Place, ...] | None) -> set[Drift]:
-    if event.kind == "state_patch":
-        return {"STATE"}
-    if event.kind == "tool_result":
-        return {"RESULT"}
-    if event.kind == "error":
-        return {"ERROR_KIND"}
-    given = {one.pointer.split("/")[1] for one in where or () if one.side == "out" and one.pointer}
-    if event.kind != "terminal" or not given & {"claimed", "verified"}:
-        return {"OUTPUT"}
-    return {"CLAIM"} if given <= {"claimed", "verified"} else {"CLAIM", "OUTPUT"}
-
-
-def _walk(
-    one: Any, other: Any, keys: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from _walk(one.get(key, MISSING), other.get(key, MISSING), (*keys, key))
-    elif isinstance(one, list) and isinstance(other, list):
-        for place in range(max(len(one), len(other))):
-            left = one[place] if place < len(one) else MISSING
-            right = other[place] if place < len(other) else MISSING
-            yield from _walk(left, right, (*keys, place))
-    elif isinstance(one, bool) != isinstance(other, bool) or one != other:
-        yield keys, one, other
+def _pointers(where: tuple[Place, ...] | None, side: str) -> list[str]:
+    return [one.pointer for one in where or () if one.side == side]
 
 
 def _texts(value: Any) -> Iterator[str]:

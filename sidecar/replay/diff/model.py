@@ -1,10 +1,11 @@
 """What a comparison of two tapes comes to (docs/specs/diff.md; the field names are a contract)."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from sidecar.errors import ExitCode
+from sidecar.tape.drift import Drift, Place
 
 Outcome = Literal["identical", "differ", "incomparable"]
 Change = Literal[
@@ -16,20 +17,6 @@ Change = Literal[
     "output_changed",
     "status_changed",
     "reordered",
-]
-Drift = Literal[
-    "PROMPT",
-    "PARAMS",
-    "TOOLSET",
-    "ARGS",
-    "ORDER",
-    "EXTRA_CALL",
-    "MISSING_CALL",
-    "RESULT",
-    "ERROR_KIND",
-    "OUTPUT",
-    "STATE",
-    "CLAIM",
 ]
 Reason = Literal["CODEC", "REDACTOR", "FIDELITY", "BROKEN", "TAINTED", "PARTIAL"]
 
@@ -46,17 +33,6 @@ class Incomparable(Struct, frozen=True):
     reason: Reason
     side: str
     detail: str
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """One place at which two payloads differ; a value that is not there is None and not ``has``."""
-
-    side: Literal["in", "out"]
-    pointer: str
-    left: Any
-    right: Any
-    has_left: bool
-    has_right: bool
 
 
 class Row(Struct, frozen=True, kw_only=True):
