@@ -42,7 +42,7 @@ from sidecar.tape.value import address, encoded
 
 INLINE_BYTES_MAX: Final = 2048
 SEEN_MAX: Final = 1000
-_NOTHING: Final = object()
+NOTHING: Final = object()
 
 Put = Callable[[str, bytes], None]
 
@@ -59,8 +59,8 @@ class Fact(Struct, frozen=True, kw_only=True):
     agent: str = ""
     name: str = ""
     site: str = ""
-    input: Any = _NOTHING
-    output: Any = _NOTHING
+    input: Any = NOTHING
+    output: Any = NOTHING
     status: Status = "unset"
     error: tuple[str, str | None] | None = None
     cause: tuple[int, ...] = ()
@@ -74,8 +74,8 @@ class Fact(Struct, frozen=True, kw_only=True):
 class _Payload(Struct, frozen=True):
     digest: str | None = None
     normal: str | None = None
-    inline: Any = _NOTHING
-    value: Any = _NOTHING
+    inline: Any = NOTHING
+    value: Any = NOTHING
 
 
 def site(module: str, qualname: str, seam: str, label: str = "") -> str:
@@ -125,7 +125,7 @@ class Composer:
     def put(self, value: Any) -> str | None:
         """Keep a payload now, a chunk of a stream; its digest, or None where it has none."""
         found = self._payload(value, None)
-        if found.digest is not None and found.inline is not _NOTHING and self._content:
+        if found.digest is not None and found.inline is not NOTHING and self._content:
             self._keep(found.digest, canonical(found.inline))
         return found.digest
 
@@ -173,7 +173,7 @@ class Composer:
         self._lamports[agent] = event.lam
         self._lams.append(event.lam)
         self._sealer.add_event(event, text)
-        if given.value is not _NOTHING:
+        if given.value is not NOTHING:
             for where, value in self._codecs.output_of(fact.seam).ids.found(given.value):
                 self._sealer.behaviour.mint(where, value)
         self._ended = fact.kind == "terminal"
@@ -198,7 +198,7 @@ class Composer:
         return self._sealer.seal(counters, leaks, {})
 
     def _payload(self, value: Any, projector: Projector | None) -> _Payload:
-        if value is _NOTHING:
+        if value is NOTHING:
             return _Payload()
         try:
             redacted = self._redactor.value(encoded(value), self._noted())
@@ -219,13 +219,13 @@ class Composer:
                 self._truncated += 1
             else:
                 self._keep(digest, data)
-        return _Payload(digest, normal, _NOTHING, counted)
+        return _Payload(digest, normal, NOTHING, counted)
 
     def _noted(self) -> set[str] | None:
         return self.seen if len(self.seen) < SEEN_MAX else None
 
     def _mapped(self, asked: _Payload, agent: str, cause: tuple[int, ...]) -> str | None:
-        if asked.value is _NOTHING:
+        if asked.value is NOTHING:
             return None
         after = self._sealer.behaviour.mapped(asked.value, agent, cause)
         if after is asked.value:
@@ -238,7 +238,7 @@ class Composer:
             return None
         kind, message = error
         found = self._payload(message, None) if message is not None else _Payload()
-        if found.digest is not None and found.inline is not _NOTHING and self._content:
+        if found.digest is not None and found.inline is not NOTHING and self._content:
             self._keep(found.digest, canonical(found.inline))
         return EventError(type=self._word(kind), message=found.digest)
 
@@ -310,8 +310,8 @@ class Composer:
 
 def _inline(asked: _Payload, given: _Payload) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if asked.inline is not _NOTHING:
+    if asked.inline is not NOTHING:
         found["in"] = asked.inline
-    if given.inline is not _NOTHING:
+    if given.inline is not NOTHING:
         found["out"] = given.inline
     return found

@@ -8,6 +8,7 @@
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -43,13 +44,18 @@ def identity(event: Event) -> list[Any]:
     ]
 
 
+def exact_start(codecs: Mapping[str, str]) -> bytes:
+    """The exact digest of a tape with these codecs before its first event."""
+    return hashlib.sha256(_EXACT + canonical(dict(codecs))).digest()
+
+
 class Sealer:
     """Fed the records of a tape in order; ``text`` is a record's canonical form."""
 
     def __init__(self, header: Header, text: bytes | None = None) -> None:
         self.events = 0
         self.behaviour = Behaviour(header.codecs)
-        self._exact = hashlib.sha256(_EXACT + canonical(header.codecs)).digest()
+        self._exact = exact_start(header.codecs)
         self._chain = hashlib.sha256(_CHAIN + (text or canonical(as_dict(header)))).digest()
         self._blobs: dict[str, int] = {}
 

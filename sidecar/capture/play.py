@@ -1,0 +1,329 @@
+"""What becomes of a crossing when a tape is played: it is answered from the tape, goes live, or
+is a drift.
+
+**Rules**
+1. A crossing is looked up by its key: agent, seam, site, and how often this line of execution came
+   there before. What was asked is compared with what was recorded, and never searched by.
+2. Strict: a crossing that the tape does not hold, or that asks something else, is a drift. Nothing
+   goes live.
+3. What was recorded and not asked for by the end is a drift too. ``state_patch``, ``error`` and
+   ``tool_result`` are never asked for.
+4. The first drift is the run's; who swallows it meets it again at the next crossing.
+5. The exact digest of what was played is folded as it happens, so that equal digests mean the same
+   events in the same order.
+
+How a drift is explained (its nearest candidates) is ``match``'s; the other modes are players of
+their own.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sidecar.canonical import NotCanonical, canonical
+from sidecar.tape.codec import Codecs
+from sidecar.tape.compose import NOTHING
+from sidecar.tape.model import Event, Kind, Seam, Status
+from sidecar.tape.redaction import Redacts
+from sidecar.tape.seal import exact_start, identity
+from sidecar.tape.tape import MISSING, Tape
+from sidecar.tape.value import address, decoded, encoded
+
+DriftKind = Literal[
+    "PROMPT",
+    "PARAMS",
+    "TOOLSET",
+    "ARGS",
+    "ORDER",
+    "MOVED",
+    "EXTRA_CALL",
+    "MISSING_CALL",
+    "RESULT",
+    "ERROR_KIND",
+    "OUTPUT",
+    "STATE",
+    "CLAIM",
+    "FINGERPRINT",
+    "INCOMPARABLE",
+]
+_ASSERTED: Final[dict[Kind, DriftKind]] = {
+    "llm_call": "PROMPT",
+    "tool_call": "ARGS",
+    "decision": "ARGS",
+    "human_input": "PROMPT",
+}
+_REQUIRED: Final = frozenset(_ASSERTED)
+
+
+class Asked(Struct, frozen=True, kw_only=True, gc=False):
+    """One crossing: ``lane`` is the line of execution, ``hit`` how often it came to this site for
+    this kind before; ``given`` is what is asked, ``NOTHING`` where there is nothing."""
+
+    kind: Kind
+    seam: Seam | None
+    agent: str
+    name: str
+    site: str
+    lane: str = ""
+    hit: int = 0
+    given: Any = NOTHING
+
+
+class Played(Struct, frozen=True):
+    """Answered by ``event``; a tool's answer is in ``result``, None where it was in flight."""
+
+    event: Event
+    result: Event | None = None
+
+
+class Live(Struct, frozen=True):
+    """The real thing is to be asked."""
+
+
+class Drift(Struct, frozen=True, kw_only=True):
+    """Where a run left its tape. ``seq`` is the recorded event's, or where it would have stood.
+
+    ``expected`` is the recorded event, ``asked`` the crossing that was none of the tape's.
+    ``reason`` says in our words why, and quotes nothing.
+    """
+
+    kind: DriftKind
+    seq: int
+    reason: str
+    asked: Asked | None = None
+    expected: Event | None = None
+
+
+class Drifted(BaseException):
+    """A run left its tape; no ``except Exception`` of an agent swallows it."""
+
+    def __init__(self, drift: Drift) -> None:
+        self.drift = drift
+        super().__init__(f"{drift.kind} at {drift.seq}: {drift.reason}")
+
+
+class Player(Protocol):
+    """A mode of replay. Called under the session's lock, in the order of the crossings."""
+
+    tape: Tape
+
+    def decide(self, asked: Asked) -> Played | Live | Drift:
+        """What becomes of a crossing."""
+        ...
+
+    def goes_live(self, seam: Seam) -> bool:
+        """Whether this seam's next crossing could go live; said without a crossing."""
+        ...
+
+    def unasked(self) -> Drift | None:
+        """What the run should have asked for by its end."""
+        ...
+
+
+class Comparison:
+    """Whether what is asked is what was recorded: redacted, projected, digest by digest."""
+
+    def __init__(self, redactor: Redacts, codecs: Codecs) -> None:
+        self._redactor, self._codecs = redactor, codecs
+
+    def same_input(self, seam: Seam | None, given: Any, event: Event) -> bool:
+        """Whether a crossing asks what an event asked."""
+        if given is NOTHING or event.in_ is None:
+            return (given is NOTHING) == (event.in_ is None)
+        try:
+            plain = encoded(given)
+            if address(canonical(plain)) == event.in_:  # redacting it again would change nothing
+                return True
+            return self.normal(seam, plain) == (event.in_n or event.in_)
+        except NotCanonical:
+            return False
+
+    def normal(self, seam: Seam | None, plain: Any) -> str:
+        """The digest of what counts of an encoded input. Raises NotCanonical."""
+        redacted = self._redactor.value(plain)
+        return address(canonical(self._codecs.input_of(seam).project(redacted)))
+
+
+class Cursor:
+    """A tape's events by the key of the crossing that asks for them; each is given once."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._by_key: dict[tuple[Any, ...], Event] = {}
+        self.results: dict[int, Event] = {}
+        self._left: dict[int, Event] = {}
+        for event in events:
+            if event.kind in _REQUIRED:
+                self._by_key[key_of(event)] = event
+                self._left[event.seq] = event
+            elif event.kind == "tool_result":
+                for cause in event.cause:
+                    self.results.setdefault(cause, event)
+
+    def find(self, asked: Asked) -> Event | None:
+        """The event a crossing asks for, which stays."""
+        return self._by_key.get(
+            (asked.agent, asked.seam, asked.site or asked.name, asked.kind, asked.lane, asked.hit)
+        )
+
+    def take(self, event: Event) -> None:
+        """An event was given."""
+        self._left.pop(event.seq, None)
+
+    @property
+    def left(self) -> Iterable[Event]:
+        """What nobody asked for yet, in order."""
+        return self._left.values()
+
+
+def key_of(event: Event) -> tuple[Any, ...]:
+    """The key an event is found by; lane and hit stand in ``attr`` where they are not plain."""
+    attr = event.attr
+    lane, hit = ("", event.ord) if not attr else (attr.get("lane", ""), attr.get("hit", event.ord))
+    return (event.agent, event.seam, event.site or event.name, event.kind, lane, hit)
+
+
+class StrictPlayer:
+    """Mode strict: everything from the tape."""
+
+    def __init__(self, tape: Tape, redactor: Redacts, codecs: Codecs) -> None:
+        self.tape = tape
+        self.cursor = Cursor(tape.events)
+        self.comparison = Comparison(redactor, codecs)
+
+    def decide(self, asked: Asked) -> Played | Live | Drift:
+        """Played, or a drift."""
+        event = self.cursor.find(asked)
+        if event is None:
+            return Drift(
+                kind="EXTRA_CALL",
+                seq=next((one.seq for one in self.cursor.left), len(self.tape.events)),
+                reason="the tape holds no such call",
+                asked=asked,
+            )
+        if event.name != asked.name or not self.comparison.same_input(
+            asked.seam, asked.given, event
+        ):
+            return Drift(
+                kind=_ASSERTED[asked.kind],
+                seq=event.seq,
+                reason="it asks something else than was recorded",
+                asked=asked,
+                expected=event,
+            )
+        self.cursor.take(event)
+        return Played(event, self.cursor.results.get(event.seq))
+
+    def goes_live(self, seam: Seam) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def unasked(self) -> Drift | None:
+        """The first recorded event that was not asked for."""
+        for event in self.cursor.left:
+            return Drift(
+                kind="MISSING_CALL",
+                seq=event.seq,
+                reason="it was recorded and not asked for again",
+                expected=event,
+            )
+        return None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a tape answers: decoded payloads. ``lost``: there was one, and it was not kept."""
+
+    out: Any = None
+    status: Status = "unset"
+    error: tuple[str, str | None] | None = None
+    chunks: tuple[Any, ...] | None = None
+    usage: dict[str, int] = {}
+    lost: bool = False
+
+
+def answer_of(tape: Tape, played: Played) -> Answer:
+    """What stands on a tape as the answer to a crossing."""
+    event = played.event
+    if event.kind == "tool_call":
+        if played.result is None:
+            return Answer(lost=True)
+        event = played.result
+    out = tape.payload(event, "out") if event.out is not None else None
+    chunks = tape.chunks(event) if event.chunks else None
+    error = None
+    lost = out is MISSING or (chunks is not None and MISSING in chunks)
+    if event.err is not None:
+        message = tape.blob(event.err.message)
+        lost = lost or (event.err.message is not None and message is MISSING)
+        error = (event.err.type, None if message is MISSING else message)
+    return Answer(
+        out=None if out is MISSING else decoded(out),
+        status=event.st,
+        error=error,
+        chunks=None if chunks is None or lost else tuple(map(decoded, chunks)),
+        usage=event.use,
+        lost=lost,
+    )
+
+
+class Tally:
+    """The exact digest of what was played, event by event, by the rules of a seal."""
+
+    def __init__(self, codecs: dict[str, str], recorded: Iterable[Event]) -> None:
+        self.events = 0
+        self._exact = exact_start(codecs)
+        self._known = {event.seq: canonical(identity(event)) for event in recorded}
+        self._lams: list[int] = []
+        self._last: dict[str, int] = {}
+        self._ords: dict[tuple[str, str, str], int] = {}
+
+    def add(self, event: Event, cause: tuple[int, ...]) -> int:
+        """A recorded event happened again, after ``cause``; its seq this time."""
+        seq = self.events
+        place = (event.agent, event.site or event.name, event.kind)
+        order = self._ords.get(place, 0)
+        lams = self._lams
+        lam = 1 + max(
+            max((lams[one] for one in cause), default=-1), self._last.get(event.agent, -1)
+        )
+        same = seq == event.seq and cause == event.cause and order == event.ord and lam == event.lam
+        text = (
+            self._known[seq]
+            if same
+            else canonical(identity(replace(event, seq=seq, cause=cause, ord=order, lam=lam)))
+        )
+        self._exact = hashlib.sha256(self._exact + text).digest()
+        self._ords[place] = order + 1
+        self._last[event.agent] = lam
+        lams.append(lam)
+        self.events = seq + 1
+        return seq
+
+    def digest(self) -> str:
+        """``sha256:<hex>``."""
+        return f"sha256:{self._exact.hex()}"
+
+
+def incomparable(tape: Tape, redactor: Redacts, codecs: Callable[[], Codecs]) -> Drift | None:
+    """Why a tape cannot be replayed strictly here: partial, tainted, of another codec or redactor,
+    or without the content that a replay hands out."""
+
+    def no(reason: str) -> Drift:
+        return Drift(kind="INCOMPARABLE", seq=0, reason=reason)
+
+    header = tape.header
+    if tape.seal is None or not tape.examination.holds:
+        return no("PARTIAL: the tape is not sealed, or does not hold")
+    if header.taint:
+        return no("TAINTED: nothing may be concluded from the tape")
+    if header.codecs != codecs().fingerprints():
+        return no("CODEC: the tape compares payloads in another way than this version")
+    if header.redactor != redactor.identity:
+        return no("REDACTOR: the tape was redacted in another way than is asked for here")
+    if header.fidelity != "L3":
+        return no(
+            f"PARTIAL: fidelity {header.fidelity}; a strict replay needs content of every seam (L3)"
+        )
+    return None

@@ -1,0 +1,521 @@
+"""One recording or replay in this process: what every seam calls at every crossing.
+
+**How a seam uses it**::
+
+    session = current()
+    if session is None:                 # nothing is recorded, or this is inside another seam
+        return real(*args)
+    x = session.enter(kind="llm_call", seam="provider", name=model, given=request)
+    if x.played:                        # the real thing must not be touched
+        if x.error is not None:         # (class name, message or None)
+            raise rebuild(x.error)
+        return rebuild(x.out)
+    try:
+        with x.inside():                # mutes the seams within: around each touch of the real one
+            got = real(*args)
+    except BaseException as error:
+        x.failed(error)                 # a CancelledError or GeneratorExit counts as cancelled
+        raise
+    x.done(plain(got), use={"input_tokens": 9})
+    return got
+
+- **async**: ``x = session.enter(..., awaited=True)``, and where it is played ``await x.arrive()``
+  before anything is handed over: it waits until it is this answer's turn.
+- **streams**: ``x.chunk(piece)`` for each piece as it passes, then ``x.done(whole)``; who stops
+  early calls ``x.cancelled()``. Played, ``x.chunks`` is a tuple of pieces: hand them over, and call
+  ``x.done()`` after the last or ``x.cancelled()``, so that the event counts when it did.
+- **a value read** (clock, dice, environment): ``session.read("clock", "time.time", time.time)``
+  does all of it. Give ``site=`` where the caller is known already (``session.caller(depth)``);
+  where no file of the agent's own is on the stack the real value is returned and nothing recorded.
+
+**Rules**
+1. ``enter`` decides: recorded live, played, or a drift, which it raises. Once one was raised, every
+   later crossing raises it again. In strict mode nothing goes live.
+2. ``tool_call`` is written when it is made and its ``tool_result`` when it came; every other kind
+   is one event, written when its answer is there.
+3. A crossing is counted (``hit``) when it is entered, in its lane; ``attr`` says lane and hit where
+   they are not what ``ord`` says already.
+4. A failure of the recorder is never the agent's: what cannot be written is counted as dropped.
+5. A forked child records nothing and is played nothing.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from sidecar import clock
+from sidecar.capture.play import (
+    Asked,
+    Drift,
+    Drifted,
+    Live,
+    Played,
+    Player,
+    Tally,
+    answer_of,
+)
+from sidecar.capture.seams.lanes import AGENT, LANE, MUTE, Lane
+from sidecar.capture.seams.sites import Site, Sites
+from sidecar.tape.compose import NOTHING, Fact
+from sidecar.tape.files import TapeWriter
+from sidecar.tape.model import Kind, Seam, Status
+
+T = TypeVar("T")
+AGENT_NAME: Final = "agent"
+_CANCELLED: Final = frozenset(("CancelledError", "GeneratorExit"))
+_active: "Session | None" = None
+
+
+def current() -> "Session | None":
+    """The session of this process; None where there is none, or inside another seam."""
+    session = _active
+    return None if session is None or MUTE.get() else session
+
+
+def active() -> "Session | None":
+    """The session of this process, inside a seam too."""
+    return _active
+
+
+class Crossing:
+    """One crossing of a seam, from ``Session.enter``."""
+
+    __slots__ = (
+        "_asked",
+        "_attr",
+        "_call",
+        "_cause",
+        "_chunks",
+        "_event",
+        "_lane",
+        "_over",
+        "_played",
+        "_session",
+        "_start",
+        "chunks",
+        "error",
+        "out",
+        "played",
+        "status",
+        "use",
+    )
+
+    def __init__(self, session: "Session", asked: Asked, lane: Lane) -> None:
+        self._session, self._asked, self._lane = session, asked, lane
+        self._cause = lane.frontier
+        self._start = clock.now_ns()
+        self._attr: Mapping[str, Any] = {}
+        self._chunks: list[str] = []
+        self._call: int | None = None
+        self._over = False
+        self._played: Played | None = None
+        self.played = False
+        self.out: Any = None
+        self.status: Status = "unset"
+        self.error: tuple[str, str | None] | None = None
+        self.chunks: tuple[Any, ...] | None = None
+        self.use: dict[str, int] = {}
+
+    @property
+    def kind(self) -> Kind:
+        """The event's kind."""
+        return self._asked.kind
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Around each touch of the real thing: the seams within see no session."""
+        token = MUTE.set(True)
+        try:
+            yield
+        finally:
+            MUTE.reset(token)
+
+    async def arrive(self) -> None:
+        """Played and awaited: wait until it is this answer's turn."""
+        self._session.count(self)
+
+    def chunk(self, piece: Any) -> None:
+        """One piece of a stream, as it passes."""
+        if not self.played and not self._over:
+            digest = self._session.put(piece)
+            if digest is not None:
+                self._chunks.append(digest)
+
+    def done(
+        self, out: Any = NOTHING, use: Mapping[str, int] | None = None, status: Status = "ok"
+    ) -> None:
+        """The answer is there; twice is once."""
+        self._end(status, out, None, use)
+
+    def failed(self, error: BaseException, use: Mapping[str, int] | None = None) -> None:
+        """The real thing raised; a cancellation counts as one."""
+        name = type(error).__name__
+        if name in _CANCELLED:
+            self._end("cancelled", NOTHING, None, use)
+        elif not isinstance(error, Drifted):
+            self._end("error", NOTHING, (class_name(error), text_of(error)), use)
+
+    def cancelled(self, use: Mapping[str, int] | None = None) -> None:
+        """Nobody waits for the answer any more."""
+        self._end("cancelled", NOTHING, None, use)
+
+    def _end(
+        self,
+        status: Status,
+        out: Any,
+        error: tuple[str, str | None] | None,
+        use: Mapping[str, int] | None,
+    ) -> None:
+        if self._over:
+            return
+        if self.played:
+            self._session.count(self)
+            return
+        self._over = True
+        self._session.write(self, status, out, error, use or {})
+
+
+class Session:
+    """One recording (``writer``) or replay (``player``; with a ``writer`` it is recorded anew).
+
+    ``sites`` tells the agent's own files; ``agent`` is who acts where nobody says otherwise.
+    """
+
+    def __init__(
+        self,
+        sites: Sites,
+        *,
+        writer: TapeWriter | None = None,
+        player: Player | None = None,
+        agent: str = AGENT_NAME,
+    ) -> None:
+        self.sites, self.writer, self.player, self.agent = sites, writer, player, agent
+        self.drift: Drift | None = None
+        self.main = Lane()
+        self.tally: Tally | None = None
+        if player is not None:
+            self.tally = Tally(player.tape.header.codecs, player.tape.events)
+        self._lock = threading.RLock()
+        self._ords: dict[tuple[str, str, str], int] = {}
+        self._closers: list[Callable[[], None]] = []
+
+    # ---- what seams call
+
+    def enter(
+        self,
+        *,
+        kind: Kind,
+        seam: Seam | None,
+        name: str,
+        given: Any = NOTHING,
+        site: Site | None = None,
+        label: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        awaited: bool = False,
+    ) -> Crossing:
+        """A crossing is made. Raises Drifted where the tape played holds no such one.
+
+        ``site``: the kernel finds the first frame of the agent's own files where none is given.
+        ``label`` tells apart crossings of one site that are made for different things.
+        """
+        if self.drift is not None:
+            raise Drifted(self.drift)
+        if site is None:
+            site = self.sites.first(sys._getframe(1))
+        lane = self.lane()
+        place = self.sites.id_of(site, seam or "", label)
+        agent = AGENT.get() or self.agent
+        asked = Asked(
+            kind=kind,
+            seam=seam,
+            agent=agent,
+            name=name,
+            site=place,
+            lane=lane.name,
+            hit=lane.hit((agent, place, kind)),
+            given=given,
+        )
+        x = Crossing(self, asked, lane)
+        if attributes:
+            x._attr = attributes
+        if self.player is not None and self._decided(x, asked):
+            if not awaited and x.chunks is None:
+                self.count(x)
+            return x
+        if kind == "tool_call":
+            x._call = self._written(x, self._fact(x, kind, x._cause, given), x._cause)
+        return x
+
+    def read(
+        self,
+        seam: Seam,
+        name: str,
+        real: Callable[[], T],
+        *,
+        given: Any = NOTHING,
+        site: Site | None = None,
+        label: str = "",
+    ) -> T:
+        """A value read at a seam: recorded, played, or just read where no own file asks for it."""
+        if site is None:
+            site = self.sites.first(sys._getframe(1))
+            if site is None:
+                return real()
+        x = self.enter(
+            kind="decision", seam=seam, name=name, given=given, site=site, label=label or name
+        )
+        if x.played:
+            return x.out  # type: ignore[no-any-return]
+        token = MUTE.set(True)
+        try:
+            value = real()
+        except BaseException as error:
+            x.failed(error)
+            raise
+        finally:
+            MUTE.reset(token)
+        x.done(value)
+        return value
+
+    def live(self, seam: Seam) -> bool:
+        """Whether this seam's crossings may go live in the mode at hand."""
+        return self.player is None or self.player.goes_live(seam)
+
+    def caller(self, depth: int = 1) -> Site | None:
+        """The site of the frame ``depth`` above who calls this, where it is an own file's."""
+        return self.sites.caller(depth + 1)
+
+    def own_frame(self) -> Site | None:
+        """The first site of the agent's own files on the stack."""
+        return self.sites.first(sys._getframe(1))
+
+    def note(self, fact: Fact) -> int | None:
+        """Write an event that is nobody's crossing (``state_patch``, ``error``, a decision)."""
+        lane = self.lane()
+        if self.writer is None:
+            return None
+        try:
+            with self._lock:
+                seq = self.writer.event(fact)
+                if seq is not None:
+                    lane.passed(seq, fact.cause)
+                return seq
+        except ValueError:
+            self.writer.drop()
+            return None
+
+    # ---- what crossings call
+
+    def lane(self) -> Lane:
+        """The line of execution this is."""
+        return LANE.get() or self.main
+
+    def put(self, piece: Any) -> str | None:
+        """Keep a chunk; its digest."""
+        return None if self.writer is None else self.writer.put(piece)
+
+    def count(self, x: Crossing) -> None:
+        """What was played has happened, now; twice is once."""
+        played = x._played
+        if played is None or x._over:
+            return
+        x._over = True
+        assert self.tally is not None
+        event, result = played.event, played.result
+        with self._lock:
+            if self.writer is not None:
+                self._written_again(x, played)
+                return
+            seq = self.tally.add(event, x._cause)
+            x._lane.passed(seq, x._cause)
+            if result is not None:
+                again = self.tally.add(result, (seq,))
+                x._lane.passed(again, (seq,))
+
+    def write(
+        self,
+        x: Crossing,
+        status: Status,
+        out: Any,
+        error: tuple[str, str | None] | None,
+        use: Mapping[str, int],
+    ) -> None:
+        """A crossing that went live is over."""
+        kind = x.kind
+        if kind != "tool_call":
+            fact = self._fact(x, kind, x._cause, x._asked.given, out, status, error, use)
+            self._written(x, fact, x._cause)
+        elif x._call is not None:
+            cause = tuple(sorted({x._call, *x._lane.frontier}))
+            fact = self._fact(x, "tool_result", cause, NOTHING, out, status, error, use)
+            self._written(x, fact, cause)
+
+    # ---- begin and end
+
+    def begin(self) -> None:
+        """Make this the process's session. One at a time."""
+        global _active
+        assert _active is None
+        _active = self
+        _at_fork()
+
+    def on_end(self, close: Callable[[], None]) -> None:
+        """What undoes a seam; called in reverse order at the end."""
+        self._closers.append(close)
+
+    def end(self, status: Status = "ok", output: Mapping[str, Any] | None = None) -> None:
+        """Undo the seams and write the terminal event. The tape is sealed by who made it."""
+        global _active
+        if _active is self:
+            _active = None
+        for close in reversed(self._closers):
+            close()
+        self._closers.clear()
+        said = {"output": None, "claimed": None, "verified": None, "reason": None, **(output or {})}
+        if self.player is not None and self.drift is None:
+            self.drift = self.player.unasked()
+        if self.writer is not None:
+            fact = Fact(kind="terminal", agent=self.agent, output=said, status=status)
+            self._guarded(fact)
+
+    # ---- own
+
+    def _decided(self, x: Crossing, asked: Asked) -> bool:
+        """Whether a crossing is answered by the tape. Raises Drifted."""
+        assert self.player is not None
+        with self._lock:
+            found = self.player.decide(asked)
+            if isinstance(found, Played):
+                answer = answer_of(self.player.tape, found)
+                if answer.lost:
+                    found = Drift(
+                        kind="INCOMPARABLE",
+                        seq=found.event.seq,
+                        reason="PARTIAL: the answer was not kept on the tape",
+                        asked=asked,
+                        expected=found.event,
+                    )
+        if isinstance(found, Live):
+            return False
+        if isinstance(found, Drift):
+            self.drift = self.drift or found
+            raise Drifted(self.drift)
+        x._played, x.played = found, True
+        x.out, x.status, x.error = answer.out, answer.status, answer.error
+        x.chunks, x.use = answer.chunks, answer.usage
+        return True
+
+    def _fact(
+        self,
+        x: Crossing,
+        kind: Kind,
+        cause: tuple[int, ...],
+        given: Any,
+        out: Any = NOTHING,
+        status: Status = "unset",
+        error: tuple[str, str | None] | None = None,
+        use: Mapping[str, int] | None = None,
+    ) -> Fact:
+        asked = x._asked
+        return Fact(
+            kind=kind,
+            seam=asked.seam,
+            agent=asked.agent,
+            name=asked.name,
+            site=asked.site,
+            input=given,
+            output=out,
+            status=status,
+            error=error,
+            cause=cause,
+            chunks=tuple(x._chunks) if kind != "tool_call" else (),
+            start_ns=x._start,
+            end_ns=None if kind == "tool_call" else clock.now_ns(),
+            usage=use or {},
+            attributes=x._attr,
+        )
+
+    def _written(self, x: Crossing, fact: Fact, cause: tuple[int, ...]) -> int | None:
+        if self.writer is None:
+            return None
+        asked = x._asked
+        with self._lock:
+            if fact.kind != "tool_result":
+                place = (asked.agent, asked.site or asked.name, asked.kind)
+                order = self._ords.get(place, 0)
+                self._ords[place] = order + 1
+                more: dict[str, Any] = {}
+                if asked.lane:
+                    more["lane"] = asked.lane
+                if asked.hit != order:
+                    more["hit"] = asked.hit
+                if more:
+                    fact = _with(fact, {**fact.attributes, **more})
+            seq = self._guarded(fact)
+            if seq is not None:
+                x._lane.passed(seq, cause)
+            return seq
+
+    def _written_again(self, x: Crossing, played: Played) -> None:
+        """What was played, on the new tape."""
+        event, result = played.event, played.result
+        last = result or event
+        x._chunks = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
+        out = x.out if last.out is not None else NOTHING
+        cause = x._cause
+        if event.kind != "tool_call":
+            fact = self._fact(x, event.kind, cause, x._asked.given, out, x.status, x.error, x.use)
+            self._written(x, fact, cause)
+            return
+        call = self._written(x, self._fact(x, "tool_call", cause, x._asked.given), cause)
+        if result is not None and call is not None:
+            fact = self._fact(x, "tool_result", (call,), NOTHING, out, x.status, x.error, x.use)
+            self._written(x, fact, (call,))
+
+    def _guarded(self, fact: Fact) -> int | None:
+        """Write; a fault of ours or of the agent's payload costs the event, never the agent."""
+        assert self.writer is not None
+        try:
+            return self.writer.event(fact)
+        except Exception:
+            self.writer.drop()
+            return None
+
+
+def class_name(error: BaseException) -> str:
+    """An exception's class with its module, builtins by name alone: ``openai.RateLimitError``."""
+    kind = type(error)
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def text_of(error: BaseException) -> str | None:
+    """An exception's text; None where it has none that can be told."""
+    try:
+        return str(error)
+    except Exception:
+        return None
+
+
+def _with(fact: Fact, attributes: Mapping[str, Any]) -> Fact:
+    return replace(fact, attributes=attributes)
+
+
+_forks = False
+
+
+def _at_fork() -> None:
+    global _forks
+    if not _forks and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+    _forks = True
+
+
+def _forget() -> None:
+    global _active
+    _active = None

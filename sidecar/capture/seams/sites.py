@@ -1,0 +1,101 @@
+"""Where in the agent's own files a crossing is made.
+
+**Rules**
+1. Own files are those below the agent's roots that are no installed packages, no standard library
+   and none of ours. A file that is in no file system (``<string>``) is nobody's.
+2. A site names module and qualified name, never a line. The module is told by the file's place
+   below its root, so that it is one whether it was run or imported, and wherever it is checked out.
+"""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Final
+
+from msgspec import Struct
+
+from sidecar.tape.compose import site as site_of
+
+_INSTALLED: Final = frozenset(("site-packages", "dist-packages"))
+_INNER: Final = (".<listcomp>", ".<dictcomp>", ".<setcomp>")
+_OURS: Final = str(Path(__file__).resolve().parents[2])
+
+
+class Site(Struct, frozen=True, gc=False):
+    """A place in the agent's own files."""
+
+    module: str
+    qualname: str
+
+
+class Sites:
+    """Finds the first frame of own files; what a code object is, is found out once."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = [str(root.resolve()) for root in roots]
+        paths = sysconfig.get_paths()
+        self._foreign = {
+            _OURS,
+            *(str(Path(paths[key]).resolve()) for key in ("stdlib", "platstdlib", "purelib")),
+        }
+        self._known: dict[CodeType, Site | None] = {}
+        self._ids: dict[tuple[Site | None, str, str], str] = {}
+
+    def own(self, code: CodeType) -> Site | None:
+        """The site of a code object; None where it is not the agent's own."""
+        try:
+            return self._known[code]
+        except KeyError:
+            found = self._known[code] = self._found(code)
+            return found
+
+    def caller(self, depth: int = 1) -> Site | None:
+        """The site of the frame that called whoever calls this, ``depth`` frames up, if own."""
+        return self.own(sys._getframe(depth + 1).f_code)
+
+    def first(self, frame: FrameType | None) -> Site | None:
+        """The first own site from a frame outwards; None where there is none."""
+        known, own = self._known, self.own
+        while frame is not None:
+            code = frame.f_code
+            found = known[code] if code in known else own(code)
+            if found is not None:
+                return found
+            frame = frame.f_back
+        return None
+
+    def id_of(self, site: Site | None, seam: str, label: str) -> str:
+        """A site's id on a tape (``s:<16 hex>``)."""
+        key = (site, seam, label)
+        found = self._ids.get(key)
+        if found is None:
+            module, qualname = ("", "") if site is None else (site.module, site.qualname)
+            found = self._ids[key] = site_of(module, qualname, seam, label)
+        return found
+
+    def _found(self, code: CodeType) -> Site | None:
+        name = code.co_filename
+        if name.startswith("<"):
+            return None
+        place = os.path.realpath(name)
+        for root in self._roots:
+            if not place.startswith(root + os.sep):
+                continue
+            if _INSTALLED.intersection(Path(place).parts) or self._is_foreign(place, root):
+                return None
+            module = place[len(root) + 1 :].removesuffix(".py").replace(os.sep, ".")
+            qualname = code.co_qualname
+            for inner in _INNER:
+                qualname = qualname.removesuffix(inner)
+            return Site(module.removesuffix(".__init__"), qualname)
+        return None
+
+    def _is_foreign(self, place: str, root: str) -> bool:
+        """Whether a file is in a folder that is not the agent's, though below its root."""
+        return any(
+            place.startswith(folder + os.sep) and len(folder) >= len(root)
+            for folder in self._foreign
+        )
