@@ -13,11 +13,11 @@ from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate.evidence import faults
 from sidecar.gate.files import read_bundle
-from sidecar.gate.report import junit, markdown, text
+from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.plain import plain, plained
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary
 
-_RENDER = {"text": text.render, "junit": junit.render, "markdown": markdown.render}
+_RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdict_markdown.render}
 
 
 @click.group()
@@ -66,7 +66,7 @@ def show(verdict_id: str, config: str | None, store: str | None, output: str) ->
 def explain(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Explain a verdict: every case, every rule that fired with its operands, what was pinned."""
     verdict = _find(load_config(config, store), verdict_id)
-    emit(verdict, output, lambda: text.explain(verdict))
+    emit(verdict, output, lambda: verdict_text.explain(verdict))
 
 
 @command.command()

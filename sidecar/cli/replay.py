@@ -26,7 +26,7 @@ from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude
 from sidecar.gate.files import write_bundle
-from sidecar.gate.report import junit, markdown, text
+from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.identity.projects import project_name
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.planning import Asked, captured_plan, suite_plan
@@ -37,7 +37,7 @@ from sidecar.replay.run import ReplayResult
 from sidecar.telemetry import configure_logging
 from sidecar.twins.files import load_suite, load_twins
 
-_RENDER = {"text": text.render, "junit": junit.render, "markdown": markdown.render}
+_RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdict_markdown.render}
 
 
 @click.command("replay")

@@ -19,6 +19,7 @@ from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, say, talk, to_json
 from sidecar.cli.tape_diff import diff
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.gate.report.render import form_of, render
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
 from sidecar.tape.files import Packaging, examine, migrate, read_tape
@@ -136,7 +137,7 @@ def verify(
     help="What must hold, as YAML (docs/specs/tape-assertions.md).",
 )
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
-@common(outputs=("text", "json", "jsonl"))
+@common(outputs=("text", "json", "jsonl", "markdown"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,
@@ -158,12 +159,16 @@ def assert_(
         FAIL  no-loop  at 12  shell is called 6 times, at most 3 expected
     """
     # Imported here: the other commands do without the server's extra.
-    from sidecar.cli.tape_assert import concluded, judged, read_assertions, text_of
+    from sidecar.cli.tape_assert import concluded, judged, read_assertions, reported, text_of
 
     named, now_ns = read_assertions(assertions), clock.now_ns()
     told = [judged(path, named, now_ns, strict=strict) for path in tapes]
-    value = concluded(told, strict=strict)
-    emit(told if output == "jsonl" else value, output, lambda: text_of(value))
+    values = [one.value for one in told]
+    value = concluded(values, strict=strict)
+    if output in ("text", "jsonl"):
+        emit(values, output, lambda: text_of(value))
+    else:
+        say(render(reported(told, value), form_of(output), own=value))
     code: int = value["exit_code"]
     return code
 

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.evaluate.assertions.conclude import EXIT, as_json, asserted, conclude
 from sidecar.evaluate.assertions.parse import Named, assertions_of
+from sidecar.gate.report.asserted import Judged, asserted_report
+from sidecar.gate.report.model import Report
 from sidecar.plain import plain
 from sidecar.tape.files import read_tape
 
@@ -26,12 +30,19 @@ def read_assertions(path: Path) -> tuple[Named, ...]:
     return assertions_of(text, name=str(path))
 
 
-def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> dict[str, Any]:
-    """One tape in JSON. A tape that is none is told, with the exit code of its refusal."""
+class Told(Struct, frozen=True):
+    """One tape in JSON, and as its report needs it."""
+
+    value: dict[str, Any]
+    judged: Judged
+
+
+def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> Told:
+    """One tape. A tape that is none is told, with the exit code of its refusal."""
     try:
         tape = read_tape(path)
     except SidecarError as error:
-        return {
+        value = {
             "tape": str(path),
             "state": "unreadable",
             "outcome": "undecided",
@@ -39,10 +50,11 @@ def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> 
             "error": error.text(),
             "assertions": [],
         }
+        return Told(value, Judged(name=str(path), tape=None, error=error.text()))
     found = asserted(named, tape, now_ns)
     outcome = conclude(found, strict=strict)
     computed = tape.examination.computed
-    return {
+    value = {
         "tape": str(path),
         "state": tape.examination.state,
         "fidelity": tape.header.fidelity,
@@ -52,6 +64,14 @@ def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> 
         "exit_code": int(EXIT[outcome]),
         "assertions": [*map(as_json, found)],
     }
+    return Told(value, Judged(name=str(path), tape=tape, asserted=found))
+
+
+def reported(told: Sequence[Told], value: dict[str, Any]) -> Report:
+    """All tapes as a report."""
+    return asserted_report(
+        [one.judged for one in told], outcome=value["outcome"], exit_code=value["exit_code"]
+    )
 
 
 def concluded(told: Sequence[dict[str, Any]], *, strict: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sidecar.cli.options import common, say, to_json
+from sidecar.cli.options import common, say
 from sidecar.cli.tape_diff_html import html_section
 from sidecar.cli.tape_diff_view import (
     Side,
@@ -21,6 +21,8 @@ from sidecar.cli.tape_diff_view import (
     side_by_side,
 )
 from sidecar.errors import ExitCode
+from sidecar.gate.report.compared import compared_report
+from sidecar.gate.report.render import render
 from sidecar.plain import plain_lines
 from sidecar.replay.diff import compare
 from sidecar.replay.diff.model import EXIT_OF
@@ -62,7 +64,9 @@ def diff(
     found = compare(*tapes, _codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
     if output == "json":
-        say(to_json(diff_told(found, sides, limit)))
+        own = diff_told(found, sides, limit)
+        report = compared_report(found, (sides[0].name, tapes[0]), (sides[1].name, tapes[1]))
+        say(render(report, "json", own=own))
     elif output == "html":
         say(html_section(found, sides, limit))
     elif output == "markdown":

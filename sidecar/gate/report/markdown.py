@@ -1,35 +1,61 @@
-"""A verdict as Markdown, for a comment on a change."""
+"""A report as Markdown, for a comment on a change.
 
-from processors.model.verdict import Verdict
-from sidecar.gate.report.text import summary, word
-from sidecar.plain import plained
+**Rules**
+1. No text of a tape or a suite is markup: no link, image, mention, cell, heading or HTML.
+2. What is too much for a comment is counted and left out.
+"""
 
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-def render(verdict: Verdict) -> str:
-    """The report: a heading, a table of what needs attention, the rules that fired."""
-    verdict = plained(verdict)
-    lines = [
-        f"## {word(verdict)}: {_cell(verdict.suite)}",
-        "",
-        f"`{_code(verdict.candidate)}` against `{_code(verdict.baseline)}`. {summary(verdict)}.",
-    ]
-    if verdict.failures:
-        lines += ["", "| class | case | why | first difference |", "|---|---|---|---|"]
-        for one in verdict.failures:
-            why = f"{one.expectation}: {one.detail}" if one.expectation else one.detail
-            cells = (one.case_class, one.case, why, one.first_difference or "")
-            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-    if verdict.findings:
-        lines.append("")
-        lines += [
-            f"- **{one.severity}** {one.rule}: {_cell(one.detail)}" for one in verdict.findings
-        ]
-    return "\n".join([*lines, "", f"Verdict `{verdict.verdict_id}`, digest `{verdict.digest}`."])
+from sidecar.gate.report.model import Case, Report
+from sidecar.gate.report.text import parting_lines, run_line, summary, weight
+from sidecar.plain import plain
+
+CASES_MAX: Final = 200
+_MARKUP: Final = re.compile(
+    r"[\\`*_\[\]<>#|&~@:$!]|(?<=www)\.|^[-+=](?=\s)|^\d(?=\d*[.)])", re.IGNORECASE
+)
 
 
-def _code(text: str) -> str:
-    return text.replace("`", "'")
+def render(report: Report) -> str:
+    """The report: a heading, a table of what needs attention, where two runs part, the rest."""
+    lines = [f"## {report.outcome.upper()}: {safe(report.title)}", "", f"{summary(report)}."]
+    wanted = [case for case in report.cases if case.status != "pass" or case.flaky]
+    if wanted:
+        head = ("status", "case", "of", "seq", "why")
+        lines += ["", *_table(head, map(_case, wanted[:CASES_MAX]))]
+    if len(wanted) > CASES_MAX:
+        lines += ["", f"{len(wanted) - CASES_MAX} more cases."]
+    if report.first_divergence is not None:
+        first, *rest = parting_lines(report.first_divergence)
+        lines += ["", safe(first), *(f"- {safe(line.strip())}" for line in rest)]
+        rows = report.first_divergence.context
+        if rows:
+            near = ((safe(row.kind), safe(row.left), safe(row.right)) for row in rows)
+            lines += ["", *_table(("change", "left", "right"), near)]
+    lines += ["", *(f"- {safe(run_line(one))}" for one in report.runs)]
+    lines += [f"- {safe(one)}" for one in report.notes]
+    lines += [f"- {safe(name)}: {safe(value)}" for name, value in report.facts.items()]
+    return "\n".join(lines).rstrip()
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+def safe(text: str) -> str:
+    """Text that no Markdown reader takes for markup, link, mention or cell."""
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain(text))
+
+
+def _case(case: Case) -> tuple[str, ...]:
+    drift = f" ({', '.join(case.drift)})" if case.drift else ""
+    code = f" [{case.code}]" if case.code else ""
+    seq = "" if case.seq is None else str(case.seq)
+    why = safe(f"{case.detail}{drift}{code}{weight(case)}")
+    return case.status.upper(), safe(case.id), safe(case.group), seq, why
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"

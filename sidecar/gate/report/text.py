@@ -1,107 +1,74 @@
-"""A verdict in text, for people: the word first, then each case that needs attention, then why."""
+"""A report in text, for people: the outcome, then each case that needs attention."""
 
-from collections.abc import Iterable
-from typing import Any
-
-from processors.model.verdict import Failure, Verdict
-from sidecar.plain import plained
-
-_WORDS = {
-    "new_critical": "new critical",
-    "regressed": "regressed",
-    "incomplete": "incomplete",
-    "void": "void",
-    "flaky": "flaky",
-    "improved": "improved",
-    "unchanged": "unchanged",
-}
+from sidecar.gate.report.model import Case, Parting, Place, Report, Run
+from sidecar.gate.report.trail import preview
+from sidecar.plain import plain
 
 
-def word(verdict: Verdict) -> str:
-    """PASS, WARN, BLOCK, or that there is no verdict."""
-    return verdict.status or "UNDECIDED"
-
-
-def render(verdict: Verdict) -> str:
-    """The whole report."""
-    verdict = plained(verdict)
-    lines = [
-        f"{word(verdict)}  {verdict.suite}: {verdict.candidate} against {verdict.baseline}",
-        f"  {summary(verdict)}",
-        *_failures(verdict),
-        *_findings(verdict),
-        f"  verdict   {verdict.verdict_id}",
-    ]
-    if folder := verdict.evidence.get("folder"):
-        lines.append(f"  evidence  {folder}")
+def render(report: Report) -> str:
+    """The whole report; passing cases are counted and not listed."""
+    lines = [f"{report.outcome.upper()}  {plain(report.title)}", f"  {summary(report)}"]
+    lines += [f"  {plain(run_line(one))}" for one in report.runs]
+    for case in report.cases:
+        if case.status != "pass":
+            lines.append(f"  {plain(case_line(case))}")
+    if report.first_divergence is not None:
+        lines += [f"  {plain(line)}" for line in parting_lines(report.first_divergence)]
+    lines += [f"  {plain(one)}" for one in report.notes]
+    lines += [f"  {plain(name)}: {plain(value)}" for name, value in report.facts.items()]
     return "\n".join(lines)
 
 
-def summary(verdict: Verdict) -> str:
-    """``9 cases: 2 new critical, 1 regressed, 6 unchanged``."""
-    counted = [
-        f"{verdict.counts[name]} {said}"
-        for name, said in _WORDS.items()
-        if verdict.counts.get(name)
-    ]
-    total = sum(verdict.counts.values())
-    return f"{total} case{'s' if total != 1 else ''}: {', '.join(counted) or 'none'}"
+def summary(report: Report) -> str:
+    """``12 evaluated: 11 passed, 1 failed; 2 skipped, 0 errors``."""
+    counts = report.counts
+    warned = f" ({counts.warned} as warnings)" if counts.warned else ""
+    flaky = f", {counts.flaky} flaky" if counts.flaky else ""
+    return (
+        f"{counts.evaluated} evaluated: {counts.passed} passed, {counts.failed} failed{warned}; "
+        f"{counts.skipped} skipped, {counts.errored} errors{flaky}"
+    )
 
 
-def explain(verdict: Verdict) -> str:
-    """Every case with its class, and every finding with its operands."""
-    verdict = plained(verdict)
-    lines = [render(verdict), "", "cases"]
-    for case in verdict.evidence.get("cases", []):
-        lines.append(
-            f"  {_WORDS[case['class']]:<13} {case['case']}  ({case['severity']}; baseline"
-            f" {case['baseline']}, candidate {case['candidate']})  {case['title']}"
-        )
-    lines += ["", "rules that fired"]
-    for finding in verdict.findings:
-        lines.append(f"  {finding.severity:<9} {finding.rule} v{finding.operands.get('version')}")
-        lines.append(f"            {_operation(finding.operands)}")
-        if remedy := finding.operands.get("remedy"):
-            lines.append(f"            {remedy.replace('VERDICT', verdict.verdict_id)}")
-    lines += ["", "pinned"]
-    lines += [f"  {name}: {value}" for name, value in _pins(verdict)]
-    return "\n".join(lines)
+def run_line(run: Run) -> str:
+    """One tape."""
+    if run.state == "unreadable":
+        return f"{run.role} {run.name}: unreadable: {run.error}"
+    return f"{run.role} {run.name}: {run.state}, {run.events} events, {run.exact_digest}"
 
 
-def _failures(verdict: Verdict) -> Iterable[str]:
-    for failure in verdict.failures:
-        yield f"  {_mark(failure)} {_said(failure):<13} {failure.case}"
-        if failure.expectation:
-            yield f"      {failure.expectation}: {failure.detail}"
-        elif failure.detail:
-            yield f"      {failure.detail}"
-        if failure.first_difference:
-            yield f"      first difference: {failure.first_difference}"
+def case_line(case: Case) -> str:
+    """One case: its status, where, why, and what weakens it."""
+    seq = f"  at {case.seq}" if case.seq is not None else ""
+    code = f" [{case.code}]" if case.code else ""
+    drift = f" ({', '.join(case.drift)})" if case.drift else ""
+    return f"{case.status.upper():<5} {case.id}{seq}  {case.detail}{drift}{code}{weight(case)}"
 
 
-def _said(failure: Failure) -> str:
-    return "still failing" if failure.case_class == "unchanged" else _WORDS[failure.case_class]
+def weight(case: Case) -> str:
+    """What keeps a case from deciding, and whether it is flaky."""
+    said = "  (warning)" if case.severity == "warning" else ""
+    if case.quarantined:
+        said += f"  (quarantined until {case.until}, {case.owner})"
+    return said + ("  (flaky)" if case.flaky else "")
 
 
-def _mark(failure: Failure) -> str:
-    return "✗" if failure.case_class in ("new_critical", "regressed") else "·"
+def parting_lines(first: Parting) -> list[str]:
+    """Where two runs first part, and by what."""
+    name = f"agent {first.agent}" if first.agent else "no agent"
+    left, right = ("-" if seq is None else str(seq) for seq in (first.seq_l, first.seq_r))
+    drift = f" ({', '.join(first.drift)})" if first.drift else ""
+    lines = [f"first divergence: {name}, {first.kind}{drift}, seq {left} and {right}"]
+    lines += [f"  {place_line(one)}" for one in first.places or ()]
+    if first.places is None and first.changed:
+        lines.append(f"  {', '.join(first.changed)} changed; the content was not kept")
+    if first.more_places:
+        lines.append("  … and more places")
+    return lines
 
 
-def _findings(verdict: Verdict) -> Iterable[str]:
-    for finding in verdict.findings:
-        yield f"  {finding.severity:<9} {finding.rule}: {finding.detail}"
-
-
-def _operation(operands: dict[str, Any]) -> str:
-    fixed = ("version", "operator", "threshold", "cases", "remedy")
-    name, count = next((item for item in operands.items() if item[0] not in fixed), ("", 0))
-    return f"{name} = {count} {operands.get('operator')} {operands.get('threshold')}"
-
-
-def _pins(verdict: Verdict) -> Iterable[tuple[str, Any]]:
-    for name in ("suite_version", "suite_digest", "policy_revision", "deterministic", "root"):
-        yield name.replace("_", " "), verdict.evidence.get(name)
-    for name, digest in verdict.evidence.get("twins", {}).items():
-        yield f"twin {name}", digest
-    yield "seeds", verdict.evidence.get("seeds")
-    yield "digest", verdict.digest
+def place_line(one: Place) -> str:
+    """One place, with both values."""
+    left = preview(one.left) if one.has_left else "nothing"
+    right = preview(one.right) if one.has_right else "nothing"
+    return f"{one.pointer or 'the whole'}: {left} and {right}"

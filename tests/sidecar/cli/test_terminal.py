@@ -16,7 +16,7 @@ from processors.model.trace import AgentTrace, Service
 from processors.model.verdict import Failure, Finding, Verdict
 from sidecar.cli import options, trace, trace_view
 from sidecar.cli.root import root
-from sidecar.gate.report import junit, markdown, text
+from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.store.traces import TraceSummary
 
 FORGED = "FORGED LINE"
@@ -87,9 +87,9 @@ def joined(lines):
         lambda: joined([trace_view.tail_line(summary_of_an_enemy())]),
         lambda: joined(trace_view.trace_lines(trace_of_an_enemy(), every_step=True)),
         lambda: trace.as_text(trace_of_an_enemy(), "capture"),
-        lambda: text.render(verdict_of_an_enemy()),
-        lambda: text.explain(verdict_of_an_enemy()),
-        lambda: markdown.render(verdict_of_an_enemy()),
+        lambda: verdict_text.render(verdict_of_an_enemy()),
+        lambda: verdict_text.explain(verdict_of_an_enemy()),
+        lambda: verdict_markdown.render(verdict_of_an_enemy()),
         lambda: junit.render(verdict_of_an_enemy()),
     ],
     ids=["list", "tail", "show", "normalise", "verdict", "explain", "markdown", "junit"],

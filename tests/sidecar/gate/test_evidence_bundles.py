@@ -10,7 +10,7 @@ from processors.model.verdict import Score, Verdict
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude, faults, run_path
 from sidecar.gate.files import read_bundle, write_bundle
-from sidecar.gate.report import junit, markdown, text
+from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import AgentExit, EpisodeRecord
 from sidecar.replay.run import Pins, ReplayResult, compared
@@ -133,16 +133,16 @@ def test_a_bundle_is_never_half_there_nor_overwritten(tmp_path):
 def test_reports_say_the_verdict_and_the_first_thing_that_failed(tmp_path):
     _, verdict = made(tmp_path / "v1")
     assert isinstance(msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict), Verdict)
-    told = text.render(verdict)
+    told = verdict_text.render(verdict)
     assert told.startswith("BLOCK  s: cmd:b against cmd:a\n  1 case: 1 new critical\n")
     assert "first difference: step 1" in told and "toolCalled:pay: why | so" in told
-    explained = text.explain(verdict)
+    explained = verdict_text.explain(verdict)
     assert "new_critical = 1 > 0" in explained and "twin shop: sha256:2" in explained
     suite = ElementTree.fromstring(junit.render(verdict))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     assert suite.find("testcase/failure").get("type") == "new_critical"
-    shown = markdown.render(verdict)
-    assert "why \\| so" in shown and "&lt;says>" in shown
+    shown = verdict_markdown.render(verdict)
+    assert "why &#124; so" in shown and "&#60;says&#62;" in shown
 
 
 def test_what_both_runs_of_a_side_lack_is_said_once():
@@ -156,4 +156,6 @@ def test_a_void_case_is_an_error_of_the_suite_and_not_a_failure():
     verdict = conclude(result("passed", void="twin_gap: x"), verdict_id="v", now_ns=1)
     suite = ElementTree.fromstring(junit.render(verdict))
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
-    assert "UNDECIDED" in text.render(verdict) and "twin_gap: x" in text.render(verdict)
+    assert "UNDECIDED" in verdict_text.render(verdict) and "twin_gap: x" in verdict_text.render(
+        verdict
+    )

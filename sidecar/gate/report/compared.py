@@ -1,0 +1,140 @@
+"""A diff of two tapes as a report: a case for each agent, and where the two first part."""
+
+from typing import Final
+
+import msgspec
+
+from sidecar.gate.report.model import Case, Near, Outcome, Parting, Place, Report, report
+from sidecar.gate.report.signature import signature
+from sidecar.gate.report.trail import event_at, event_line, run_of, steps_at
+from sidecar.replay.diff.model import EXIT_OF, Agent, Diff, Divergence, Row
+from sidecar.tape.tape import Tape
+
+CONTEXT: Final = 3
+Named = tuple[str, Tape]
+
+
+def compared_report(
+    found: Diff,
+    left: Named,
+    right: Named,
+    *,
+    command: str = "tape diff",
+    title: str = "",
+    outcome: Outcome | None = None,
+    exit_code: int | None = None,
+    roles: tuple[str, str] = ("left", "right"),
+    facts: dict[str, str] | None = None,
+) -> Report:
+    """The report; its outcome and exit code are the diff's unless they are given."""
+    return report(
+        command=command,
+        title=title or _headline(found, left[0], right[0]),
+        outcome=outcome or found.outcome,
+        exit_code=int(EXIT_OF[found.outcome]) if exit_code is None else exit_code,
+        runs=(run_of(*left, roles[0]), run_of(*right, roles[1])),
+        cases=(*_refusals(found), *(_case(one, found, left, right) for one in found.agents)),
+        first_divergence=_parting(found, left[1], right[1]),
+        notes=_notes(found),
+        facts=facts,
+    )
+
+
+def _headline(found: Diff, left: str, right: str) -> str:
+    parted = sum(1 for one in found.agents if one.first_divergence is not None)
+    differ = f"differ: {parted} of {len(found.agents)} agents"
+    if found.outcome == "incomparable":
+        return f"{left} and {right} cannot be compared"
+    return f"{left} and {right} {differ if parted else 'are identical'}"
+
+
+def _refusals(found: Diff) -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            id=one.reason,
+            group="comparable",
+            rule=f"comparable/{one.reason.lower()}",
+            status="error",
+            detail=f"{one.detail} ({one.side})",
+            code="incomparable",
+            signature=signature(f"comparable/{one.reason}"),
+        )
+        for one in found.incomparable
+    )
+
+
+def _case(one: Agent, found: Diff, left: Named, right: Named) -> Case:
+    first = one.first_divergence
+    id_, group = one.agent or "no agent", f"{left[0]} and {right[0]}"
+    if first is None:
+        said = f"{one.common} events in common"
+        if found.outcome == "incomparable":  # what was seen is equal, and it proves nothing
+            return Case(id=id_, group=group, rule="diff", status="skip", detail=said, code="unseen")
+        return Case(id=id_, group=group, rule="diff", status="pass", detail=said, agent=one.agent)
+    on_right = first.seq_r is not None
+    run, tape, seq = (1, right[1], first.seq_r) if on_right else (0, left[1], first.seq_l)
+    drift = ", ".join(first.drift)
+    return Case(
+        id=id_,
+        group=group,
+        rule=f"diff/{first.kind}",
+        status="fail",
+        detail=f"{one.common} events in common, then {first.kind} ({drift})",
+        run=run,
+        agent=one.agent,
+        seq=seq,
+        drift=tuple(first.drift),
+        places=_places(first) or (),
+        signature=signature(
+            f"diff/{first.kind}",
+            agent=one.agent,
+            event=event_at(tape, seq),
+            drift=first.drift,
+            pointers=[each.pointer for each in first.places or ()],
+        ),
+        steps=steps_at(tape, seq),
+    )
+
+
+def _parting(found: Diff, left: Tape, right: Tape) -> Parting | None:
+    first = found.first_divergence
+    if first is None:
+        return None
+    (agent,) = (one for one in found.agents if one.agent == first.agent)
+    near = agent.rows[max(agent.common - CONTEXT, 0) : agent.common + 1 + CONTEXT]
+    return Parting(
+        agent=first.agent,
+        seq_l=first.seq_l,
+        seq_r=first.seq_r,
+        kind=first.kind,
+        drift=tuple(first.drift),
+        changed=first.changed,
+        places=_places(first),
+        more_places=first.more_places,
+        suspects_l=first.suspects_l,
+        suspects_r=first.suspects_r,
+        context=tuple(_near(row, left, right) for row in near),
+    )
+
+
+def _near(row: Row, left: Tape, right: Tape) -> Near:
+    one, other = (
+        "" if event is None else event_line(event)
+        for event in (event_at(left, row.seq_l), event_at(right, row.seq_r))
+    )
+    return Near(seq_l=row.seq_l, seq_r=row.seq_r, kind=row.kind, left=one, right=other)
+
+
+def _places(first: Divergence) -> tuple[Place, ...] | None:
+    if first.places is None:
+        return None
+    return tuple(msgspec.convert(msgspec.to_builtins(one), Place) for one in first.places)
+
+
+def _notes(found: Diff) -> tuple[str, ...]:
+    notes = []
+    if found.noise:
+        notes.append(f"noise: {found.noise} events differ only in what does not count")
+    if found.header:
+        notes.append(f"headers differ in {', '.join(found.header)}")
+    return tuple(notes)
