@@ -196,6 +196,7 @@ class Session:
     ) -> None:
         self.sites, self.writer, self.player, self.agent = sites, writer, player, agent
         self.drift: Drift | None = None
+        self.broken: dict[str, str] = {}  # seams that could not be put in place, and why
         self.main = Lane()
         self.tally: Tally | None = None
         if player is not None:
