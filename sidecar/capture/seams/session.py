@@ -44,7 +44,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from msgspec.structs import replace
 
@@ -97,6 +97,7 @@ class Crossing:
         "_played",
         "_session",
         "_start",
+        "attributes",
         "chunks",
         "error",
         "out",
@@ -120,6 +121,7 @@ class Crossing:
         self.error: tuple[str, str | None] | None = None
         self.chunks: tuple[Any, ...] | None = None
         self.use: dict[str, int] = {}
+        self.attributes: Mapping[str, Any] = {}
 
     @property
     def kind(self) -> Kind:
@@ -147,10 +149,21 @@ class Crossing:
                 self._chunks.append(digest)
 
     def done(
-        self, out: Any = NOTHING, use: Mapping[str, int] | None = None, status: Status = "ok"
+        self,
+        out: Any = NOTHING,
+        use: Mapping[str, int] | None = None,
+        status: Status = "ok",
+        *,
+        error: tuple[str, str | None] | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """The answer is there; twice is once."""
-        self._end(status, out, None, use)
+        """The answer is there; twice is once. ``error``: an answer that says so, as HTTP's do.
+
+        ``attributes`` go with the event that holds the answer; played, they are in ``attributes``.
+        """
+        if attributes:
+            self._attr = {**self._attr, **attributes}
+        self._end(status, out, error, use)
 
     def failed(self, error: BaseException, use: Mapping[str, int] | None = None) -> None:
         """The real thing raised; a cancellation counts as one."""
@@ -163,6 +176,10 @@ class Crossing:
     def cancelled(self, use: Mapping[str, int] | None = None) -> None:
         """Nobody waits for the answer any more."""
         self._end("cancelled", NOTHING, None, use)
+
+    def beyond(self) -> NoReturn:
+        """Played: more is asked of the answer than was read when it was recorded. A drift."""
+        raise self._session.left(self)
 
     def _end(
         self,
@@ -338,6 +355,19 @@ class Session:
                 again = self.tally.add(result, (seq,))
                 x._lane.passed(again, (seq,))
 
+    def left(self, x: Crossing) -> Drifted:
+        """A played answer is read further than it was recorded: what to raise."""
+        assert x._played is not None
+        found = Drift(
+            kind="EXTRA_CALL",
+            seq=x._played.event.seq,
+            reason="more of the answer is read than was when it was recorded",
+            asked=x._asked,
+            expected=x._played.event,
+        )
+        self.drift = self.drift or found
+        return Drifted(self.drift)
+
     def write(
         self,
         x: Crossing,
@@ -409,6 +439,7 @@ class Session:
         x._played, x.played = found, True
         x.out, x.status, x.error = answer.out, answer.status, answer.error
         x.chunks, x.use = answer.chunks, answer.usage
+        x.attributes = (found.result or found.event).attr
         return True
 
     def _fact(
@@ -469,11 +500,14 @@ class Session:
         x._chunks = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
         out = x.out if last.out is not None else NOTHING
         cause = x._cause
+        said = {key: item for key, item in last.attr.items() if key not in ("lane", "hit")}
         if event.kind != "tool_call":
+            x._attr = {**x._attr, **said}
             fact = self._fact(x, event.kind, cause, x._asked.given, out, x.status, x.error, x.use)
             self._written(x, fact, cause)
             return
         call = self._written(x, self._fact(x, "tool_call", cause, x._asked.given), cause)
+        x._attr = said
         if result is not None and call is not None:
             fact = self._fact(x, "tool_result", (call,), NOTHING, out, x.status, x.error, x.use)
             self._written(x, fact, (call,))
