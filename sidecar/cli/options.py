@@ -19,6 +19,7 @@ import click
 import msgspec
 
 from sidecar.errors import SidecarError
+from sidecar.outcome import PROFILES, Exits, Profile
 from sidecar.plain import plain, plain_json, plain_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,6 +52,46 @@ def common(outputs: Sequence[str] = ("text", "json"), *, default: str = "text") 
         for option in reversed(options):
             function = option(function)
         return function
+
+    return decorate
+
+
+def profiled(*, bisect: bool = False, warn: bool = False) -> Callable[[F], F]:
+    """Add an ``exits`` parameter: how outcomes become exit codes, from ``--profile``.
+
+    ``bisect`` adds ``--bisect``, ``warn`` ``--warn-exit``.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def run(
+            *,
+            profile: Profile,
+            bisect: bool = False,
+            warn_exit: int | None = None,
+            **rest: Any,
+        ) -> Any:
+            if bisect and profile != "git":
+                raise click.UsageError("--bisect is of --profile git")
+            exits = Exits(profile=profile, bisect=bisect, warn_exit=warn_exit)
+            return function(exits=exits, **rest)
+
+        made = cast(F, run)
+        if warn:
+            made = click.option(
+                "--warn-exit", type=click.IntRange(0, 100), help="Exit so on WARN [default: 0]."
+            )(made)
+        if bisect:
+            made = click.option(
+                "--bisect", is_flag=True, help="The tape is the bad run: reproducing it is bad."
+            )(made)
+        return click.option(
+            "--profile",
+            type=click.Choice(PROFILES),
+            default="ci",
+            show_default=True,
+            help="Which exit codes (docs/reference/exit-codes.md).",
+        )(made)
 
     return decorate
 

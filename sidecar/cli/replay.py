@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
@@ -21,13 +22,14 @@ from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening, replaying
 from sidecar.app.loading import load_config
-from sidecar.cli.options import common, on_terminal, say, talk, to_json
+from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude
 from sidecar.gate.files import write_bundle
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.identity.projects import project_name
+from sidecar.outcome import Exits, Outcome
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.planning import Asked, captured_plan, suite_plan
 from sidecar.replay.query import PREFIX, StoreQuery, read_query
@@ -37,6 +39,12 @@ from sidecar.replay.run import ReplayResult
 from sidecar.telemetry import configure_logging
 from sidecar.twins.files import load_suite, load_twins
 
+_END = {
+    "PASS": Outcome.OK,
+    "WARN": Outcome.WARNED,
+    "BLOCK": Outcome.FAILED,
+    None: Outcome.UNDECIDED,
+}
 _RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdict_markdown.render}
 
 
@@ -64,9 +72,15 @@ _RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdi
     default=None,
     help="Folder for the evidence [default: evidence/ in the store].",
 )
+@profiled(warn=True)
 @common(outputs=("text", "json", "junit", "markdown"))
 def command(
-    suite: str, twins: tuple[Path, ...], config: str | None, store: str | None, **more: Any
+    suite: str,
+    twins: tuple[Path, ...],
+    config: str | None,
+    store: str | None,
+    exits: Exits,
+    **more: Any,
 ) -> int:
     """Run a suite, or captured traffic, against twins and give a gate verdict.
 
@@ -93,8 +107,10 @@ def command(
         result = asyncio.run(_run(loaded, plan, more["jobs"] or 0, progress))
     verdict = _keep(loaded, result, more["evidence"])
     output = more["output"]
-    say(to_json(verdict) if output == "json" else _RENDER[output](verdict))
-    return verdict.exit_code
+    end = _END[verdict.status]
+    told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
+    say(to_json(told) if output == "json" else _RENDER[output](verdict))
+    return exits.code(end)
 
 
 def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:

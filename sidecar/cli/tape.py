@@ -16,10 +16,11 @@ import msgspec
 
 from sidecar import clock
 from sidecar.cli import tape_view
-from sidecar.cli.options import common, emit, say, talk, to_json
+from sidecar.cli.options import common, emit, profiled, say, talk, to_json
 from sidecar.cli.tape_diff import diff
-from sidecar.errors import ExitCode, SidecarError
+from sidecar.errors import SidecarError
 from sidecar.gate.report.render import form_of, render
+from sidecar.outcome import Exits, Outcome, outcome_of, worst
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
 from sidecar.tape.files import Packaging, examine, migrate, read_tape
@@ -46,6 +47,7 @@ command.add_command(diff)
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most.")
 @click.option("--kind", "kinds", type=click.Choice(list(SEAMS_OF)), multiple=True, help="Only it.")
 @click.option("--event", type=click.IntRange(0), default=None, help="One event with its payloads.")
+@profiled()
 @common(outputs=("text", "json", "jsonl"))
 def show(
     tape: Path,
@@ -53,6 +55,7 @@ def show(
     limit: int,
     kinds: tuple[str, ...],
     event: int | None,
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
@@ -69,7 +72,7 @@ def show(
         1  tool_call    tool      issue_refund    unset
     """
     if event is not None:
-        _show_event(tape, event, output)
+        _show_event(tape, event, output, exits)
         return
     shown: list[Event] = []
     left_out = 0
@@ -88,15 +91,22 @@ def show(
         for one in shown:
             say(to_json(as_dict(one), indent=None))
         return
-    value = {**_told(tape, found), "shown": [*map(as_dict, shown)], "left_out": left_out}
+    value = {
+        **exits.told(Outcome.OK),
+        **_told(tape, found),
+        "shown": [*map(as_dict, shown)],
+        "left_out": left_out,
+    }
     emit(value, output, lambda: tape_view.tape_text(found, shown, left_out))
 
 
 @command.command()
 @click.argument("tapes", nargs=-1, required=True, type=_FILE, metavar="TAPE...")
+@profiled()
 @common(outputs=("text", "json", "jsonl"))
 def verify(
     tapes: Sequence[Path],
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
@@ -111,20 +121,20 @@ def verify(
       run.tape holds: 5 events, exact sha256:7d5e…, behavior sha256:91aa…
     """
     told: list[dict[str, Any]] = []
-    worst = ExitCode.GOOD
+    ends: list[Outcome] = []
     for path in tapes:
         try:
             found = examine(path)
         except SidecarError as error:
-            code = error.code
+            ends.append(outcome_of(error.code))
             told.append({"tape": str(path), "state": "unreadable", "error": error.text()})
         else:
-            code = _code(found)
+            ends.append(_end(found))
             told.append(_told(path, found))
-        worst = max(worst, code)
-    value = told if output == "jsonl" else {"tapes": told, "exit_code": int(worst)}
+    end = worst(ends)
+    value = told if output == "jsonl" else {**exits.told(end), "tapes": told}
     emit(value, output, lambda: "\n".join(map(tape_view.verified_text, told)))
-    return worst
+    return exits.code(end)
 
 
 @command.command("assert")
@@ -137,11 +147,13 @@ def verify(
     help="What must hold, as YAML (docs/specs/tape-assertions.md).",
 )
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
+@profiled()
 @common(outputs=("text", "json", "jsonl", "markdown"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,
     strict: bool,
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
@@ -162,13 +174,12 @@ def assert_(
     from sidecar.cli.tape_assert import concluded, judged, read_assertions, reported, text_of
 
     named, now_ns = read_assertions(assertions), clock.now_ns()
-    told = [judged(path, named, now_ns, strict=strict) for path in tapes]
-    values = [one.value for one in told]
-    value = concluded(values, strict=strict)
+    told = [judged(path, named, now_ns, strict=strict, exits=exits) for path in tapes]
+    value = concluded(told, strict=strict, exits=exits)
     if output in ("text", "jsonl"):
-        emit(values, output, lambda: text_of(value))
+        emit(value["tapes"], output, lambda: text_of(value))
     else:
-        say(render(reported(told, value), form_of(output), own=value))
+        say(render(reported(told, value, exits), form_of(output), own=value))
     code: int = value["exit_code"]
     return code
 
@@ -184,12 +195,14 @@ def assert_(
     show_default=True,
     help="Compare by the tape's own codecs, or by this version's.",
 )
+@profiled()
 @common()
 def migrate_(
     tape: Path,
     to: Path,
     packaging: Packaging,
     codecs: str,
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
@@ -206,7 +219,7 @@ def migrate_(
     """
     wanted = Codecs(DEFAULT) if codecs == "current" else None
     found, reasons = migrate(tape, to, packaging, tape_id=clock.new_id(), codecs=wanted)
-    value = {**_told(to, found), "changed": reasons}
+    value = {**exits.told(Outcome.OK), **_told(to, found), "changed": reasons}
     emit(value, output, lambda: tape_view.migrated_text(str(to), found, reasons))
 
 
@@ -233,6 +246,7 @@ def migrate_(
     show_default=True,
     help="Content: digests only, with data masked, or whole.",
 )
+@profiled()
 @common(outputs=("text", "json", "jsonl"))
 def import_(
     paths: Sequence[str],
@@ -240,6 +254,7 @@ def import_(
     to: Path,
     packaging: Packaging,
     capture: str,
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
@@ -270,18 +285,20 @@ def import_(
         except SidecarError as error:
             talk(error.text())
             failed = True
-    emit(told, output, lambda: "\n".join(map(tape_view.imported_text, told)))
-    return ExitCode.FAILED if failed else ExitCode.GOOD
+    end = Outcome.FAILED if failed else Outcome.OK
+    value = told if output == "jsonl" else {**exits.told(end), "tapes": told}
+    emit(value, output, lambda: "\n".join(map(tape_view.imported_text, told)))
+    return exits.code(end)
 
 
-def _show_event(path: Path, seq: int, output: str) -> None:
+def _show_event(path: Path, seq: int, output: str, exits: Exits) -> None:
     tape = read_tape(path)
     if seq >= len(tape.events):
         raise SidecarError(
             f"there is no event {seq}", where=str(path), do=f"It has {len(tape.events)}."
         )
     event = tape.events[seq]
-    value = as_dict(event)
+    value = {**exits.told(Outcome.OK), **as_dict(event)}
     for side in ("in", "out"):
         data = tape.payload_bytes(event, side)
         if data is not None:
@@ -289,10 +306,10 @@ def _show_event(path: Path, seq: int, output: str) -> None:
     emit([value] if output == "jsonl" else value, output, lambda: to_json(value))
 
 
-def _code(found: Examination) -> ExitCode:
+def _end(found: Examination) -> Outcome:
     if found.faults:
-        return ExitCode.FAILED
-    return ExitCode.GOOD if found.holds else ExitCode.UNDECIDED
+        return Outcome.FAILED
+    return Outcome.OK if found.holds else Outcome.UNDECIDED
 
 
 def _expired(found: Examination) -> bool:

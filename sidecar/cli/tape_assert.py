@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from sidecar.errors import ExitCode, SidecarError
-from sidecar.evaluate.assertions.conclude import EXIT, as_json, asserted, conclude
+from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude
 from sidecar.evaluate.assertions.parse import Named, assertions_of
 from sidecar.gate.report.asserted import Judged, asserted_report
 from sidecar.gate.report.model import Report
+from sidecar.outcome import Exits, Outcome, outcome_of, worst
 from sidecar.plain import plain
 from sidecar.tape.files import read_tape
 
@@ -31,26 +32,28 @@ def read_assertions(path: Path) -> tuple[Named, ...]:
 
 
 class Told(Struct, frozen=True):
-    """One tape in JSON, and as its report needs it."""
+    """One tape in JSON, what it comes to, and as its report needs it."""
 
     value: dict[str, Any]
+    end: Outcome
     judged: Judged
 
 
-def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> Told:
+def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool, exits: Exits) -> Told:
     """One tape. A tape that is none is told, with the exit code of its refusal."""
     try:
         tape = read_tape(path)
     except SidecarError as error:
+        end = outcome_of(error.code)
         value = {
             "tape": str(path),
             "state": "unreadable",
             "outcome": "undecided",
-            "exit_code": int(error.code),
+            "exit_code": exits.code(end),
             "error": error.text(),
             "assertions": [],
         }
-        return Told(value, Judged(name=str(path), tape=None, error=error.text()))
+        return Told(value, end, Judged(name=str(path), tape=None, error=error.text()))
     found = asserted(named, tape, now_ns)
     outcome = conclude(found, strict=strict)
     computed = tape.examination.computed
@@ -61,30 +64,27 @@ def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool) -> 
         "exact_digest": computed.exact_digest,
         "behavior_digest": computed.behavior_digest,
         "outcome": outcome,
-        "exit_code": int(EXIT[outcome]),
+        "exit_code": exits.code(ENDS[outcome]),
         "assertions": [*map(as_json, found)],
     }
-    return Told(value, Judged(name=str(path), tape=tape, asserted=found))
+    return Told(value, ENDS[outcome], Judged(name=str(path), tape=tape, asserted=found))
 
 
-def reported(told: Sequence[Told], value: dict[str, Any]) -> Report:
+def reported(told: Sequence[Told], value: dict[str, Any], exits: Exits) -> Report:
     """All tapes as a report."""
     return asserted_report(
-        [one.judged for one in told], outcome=value["outcome"], exit_code=value["exit_code"]
+        [one.judged for one in told],
+        outcome=value["outcome"],
+        exit_code=value["exit_code"],
+        profile=exits.profile,
     )
 
 
-def concluded(told: Sequence[dict[str, Any]], *, strict: bool) -> dict[str, Any]:
-    """All tapes in JSON; the greatest exit code is that of all."""
-    code = max((one["exit_code"] for one in told), default=int(ExitCode.UNDECIDED))
-    outcome = {0: "pass", 1: "fail"}.get(code, "undecided")
-    return {
-        "outcome": outcome,
-        "profile": "ci",
-        "exit_code": code,
-        "strict": strict,
-        "tapes": [*told],
-    }
+def concluded(told: Sequence[Told], *, strict: bool, exits: Exits) -> dict[str, Any]:
+    """All tapes in JSON; what outweighs the others is the outcome of all."""
+    end = worst((one.end for one in told), Outcome.UNDECIDED)
+    word = {Outcome.OK: "pass", Outcome.FAILED: "fail"}.get(end, "undecided")
+    return {**exits.told(end, word), "strict": strict, "tapes": [one.value for one in told]}
 
 
 def text_of(value: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from sidecar.cli.options import common, say
+from sidecar.cli.options import common, profiled, say
 from sidecar.cli.tape_diff_html import html_section
 from sidecar.cli.tape_diff_view import (
     Side,
@@ -20,12 +20,12 @@ from sidecar.cli.tape_diff_view import (
     diff_told,
     side_by_side,
 )
-from sidecar.errors import ExitCode
 from sidecar.gate.report.compared import compared_report
 from sidecar.gate.report.render import render
+from sidecar.outcome import Exits
 from sidecar.plain import plain_lines
 from sidecar.replay.diff import compare
-from sidecar.replay.diff.model import EXIT_OF
+from sidecar.replay.diff.model import ENDS
 from sidecar.tape.codec import Codecs
 from sidecar.tape.faults import TapeIncomparable
 from sidecar.tape.files import read_tape, tape_codecs
@@ -38,15 +38,17 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("left", type=_FILE)
 @click.argument("right", type=_FILE)
 @click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="At most.")
+@profiled()
 @common(outputs=("text", "json", "markdown", "html"))
 def diff(
     left: Path,
     right: Path,
     limit: int,
+    exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
-) -> ExitCode:
+) -> int:
     """Compare two tapes: where each agent first does something else, and what follows.
 
     An order that the events' causes permit is no difference. Exits 0 when identical, 1 when they
@@ -64,9 +66,9 @@ def diff(
     found = compare(*tapes, _codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
     if output == "json":
-        own = diff_told(found, sides, limit)
-        report = compared_report(found, (sides[0].name, tapes[0]), (sides[1].name, tapes[1]))
-        say(render(report, "json", own=own))
+        own = diff_told(found, sides, limit, exits)
+        named = (sides[0].name, tapes[0]), (sides[1].name, tapes[1])
+        say(render(compared_report(found, *named, exits=exits), "json", own=own))
     elif output == "html":
         say(html_section(found, sides, limit))
     elif output == "markdown":
@@ -75,7 +77,7 @@ def diff(
         say(plain_lines(diff_text(found, sides, limit)))
         if sys.stdout.isatty():
             side_by_side(found, sides, limit)
-    return EXIT_OF[found.outcome]
+    return exits.code(ENDS[found.outcome])
 
 
 def _codecs(tape: Tape) -> Codecs | None:

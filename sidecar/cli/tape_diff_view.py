@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from sidecar.outcome import Exits
 from sidecar.plain import plain
-from sidecar.replay.diff.model import EXIT_OF, Agent, Diff, Divergence, Row
+from sidecar.replay.diff.model import ENDS, Agent, Diff, Divergence, Row
 from sidecar.tape.drift import Place
 from sidecar.tape.model import Event
 from sidecar.tape.tape import Tape
@@ -30,15 +31,13 @@ class Side(Struct, frozen=True):
 Sides = tuple[Side, Side]
 
 
-def diff_told(found: Diff, sides: Sides, limit: int) -> dict[str, Any]:
+def diff_told(found: Diff, sides: Sides, limit: int, exits: Exits) -> dict[str, Any]:
     """A diff in JSON; the keys are fixed (docs/specs/diff.md)."""
     changed = [row for one in found.agents for row in one.rows if row.kind != "same"]
     agents = [_agent_told(one, sides) for one in found.agents]
     first = found.first_divergence
     return {
-        "outcome": found.outcome,
-        "profile": "ci",
-        "exit_code": int(EXIT_OF[found.outcome]),
+        **exits.told(ENDS[found.outcome], found.outcome),
         "left": _side_told(sides[0]),
         "right": _side_told(sides[1]),
         "incomparable": msgspec.to_builtins(found.incomparable),

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from sidecar.errors import ExitCode
+from sidecar import outcome
 from sidecar.evaluate.assertions.finding import Finding
 from sidecar.evaluate.assertions.judge import judge
 from sidecar.evaluate.assertions.parse import Named
@@ -23,10 +23,10 @@ from sidecar.tape.tape import Tape
 
 Outcome = Literal["pass", "fail", "undecided"]
 VERSION: Final = "1"
-EXIT: Final[dict[Outcome, ExitCode]] = {
-    "pass": ExitCode.GOOD,
-    "fail": ExitCode.FAILED,
-    "undecided": ExitCode.UNDECIDED,
+ENDS: Final[dict[Outcome, outcome.Outcome]] = {
+    "pass": outcome.Outcome.OK,
+    "fail": outcome.Outcome.FAILED,
+    "undecided": outcome.Outcome.UNDECIDED,
 }
 _NO_EVIDENCE: Final = ("partial", "dropped", "gaps", "tainted")
 

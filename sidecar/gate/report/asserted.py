@@ -8,6 +8,7 @@ from msgspec import Struct
 from sidecar.gate.report.model import Case, Outcome, Report, Run, report
 from sidecar.gate.report.signature import signature
 from sidecar.gate.report.trail import event_at, run_of, steps_at
+from sidecar.outcome import Profile
 from sidecar.tape.tape import Tape
 
 if TYPE_CHECKING:  # it loads the expression engine, which a reader of reports does without
@@ -31,6 +32,7 @@ def asserted_report(
     *,
     outcome: Outcome,
     exit_code: int,
+    profile: Profile = "ci",
     command: str = "tape assert",
     title: str = "",
     facts: dict[str, str] | None = None,
@@ -51,6 +53,7 @@ def asserted_report(
         title=title or said,
         outcome=outcome,
         exit_code=exit_code,
+        profile=profile,
         runs=tuple(runs),
         cases=tuple(cases),
         facts=facts,

@@ -7,10 +7,12 @@ import msgspec
 from sidecar.gate.report.model import Case, Near, Outcome, Parting, Place, Report, report
 from sidecar.gate.report.signature import signature
 from sidecar.gate.report.trail import event_at, event_line, run_of, steps_at
-from sidecar.replay.diff.model import EXIT_OF, Agent, Diff, Divergence, Row
+from sidecar.outcome import Exits
+from sidecar.replay.diff.model import ENDS, Agent, Diff, Divergence, Row
 from sidecar.tape.tape import Tape
 
 CONTEXT: Final = 3
+_CI: Final = Exits()
 Named = tuple[str, Tape]
 
 
@@ -23,6 +25,7 @@ def compared_report(
     title: str = "",
     outcome: Outcome | None = None,
     exit_code: int | None = None,
+    exits: Exits = _CI,
     roles: tuple[str, str] = ("left", "right"),
     facts: dict[str, str] | None = None,
 ) -> Report:
@@ -31,7 +34,8 @@ def compared_report(
         command=command,
         title=title or _headline(found, left[0], right[0]),
         outcome=outcome or found.outcome,
-        exit_code=int(EXIT_OF[found.outcome]) if exit_code is None else exit_code,
+        exit_code=exits.code(ENDS[found.outcome]) if exit_code is None else exit_code,
+        profile=exits.profile,
         runs=(run_of(*left, roles[0]), run_of(*right, roles[1])),
         cases=(*_refusals(found), *(_case(one, found, left, right) for one in found.agents)),
         first_divergence=_parting(found, left[1], right[1]),

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
+from sidecar.outcome import Profile
+
 SCHEMA: Final = "report/1.0.0"
 
 Outcome = Literal[
@@ -33,7 +35,6 @@ Outcome = Literal[
     "config",
     "internal",
 ]
-Profile = Literal["ci", "git", "gate", "gate-s0"]
 Status = Literal["pass", "fail", "skip", "error"]
 
 

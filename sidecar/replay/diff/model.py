@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sidecar.errors import ExitCode
+from sidecar import outcome
 from sidecar.tape.drift import Drift, Place
 
 Outcome = Literal["identical", "differ", "incomparable"]
@@ -20,10 +20,10 @@ Change = Literal[
 ]
 Reason = Literal["CODEC", "REDACTOR", "FIDELITY", "BROKEN", "TAINTED", "PARTIAL"]
 
-EXIT_OF: dict[Outcome, ExitCode] = {
-    "identical": ExitCode.GOOD,
-    "differ": ExitCode.FAILED,
-    "incomparable": ExitCode.UNDECIDED,
+ENDS: dict[Outcome, outcome.Outcome] = {
+    "identical": outcome.Outcome.OK,
+    "differ": outcome.Outcome.FAILED,
+    "incomparable": outcome.Outcome.UNDECIDED,
 }
 
 

@@ -92,7 +92,7 @@ def test_show_tells_a_tape_and_its_events(tape):
         *("tape", "state", "holds", "cut", "events", "fidelity", "exact_digest"),
         *("behavior_digest", "blobs", "faults", "more_faults", "unchecked", "expired"),
         *("header", "seal"),
-        *("shown", "left_out"),
+        *("shown", "left_out", "outcome", "profile", "exit_code"),
     }
     assert value["holds"] and len(value["shown"]) == 3
     lines = run("show", tape, "--output", "jsonl", "--kind", "terminal").stdout.splitlines()
@@ -178,7 +178,7 @@ def test_import_writes_tapes_that_hold_redacted_as_said(tmp_path, form, text, ev
         *("--capture", capture, "--output", "json"),
     )
     assert found.return_value == 0, found.output
-    (told,) = json.loads(found.stdout)
+    (told,) = json.loads(found.stdout)["tapes"]
     assert (told["events"], told["holds"]) == (events, True)
     assert told["fidelity"] == ("L1" if capture == "off" else "L2")
     (made,) = to.glob("*.tape")
