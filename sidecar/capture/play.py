@@ -17,7 +17,7 @@ their own.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
@@ -118,8 +118,8 @@ class Player(Protocol):
         """Whether this seam's next crossing could go live; said without a crossing."""
         ...
 
-    def unasked(self) -> Drift | None:
-        """What the run should have asked for by its end."""
+    def ended(self, status: Status, output: Mapping[str, Any]) -> Drift | None:
+        """The run is over, with this terminal event: what it should have asked for, or said."""
         ...
 
 
@@ -140,6 +140,13 @@ class Comparison:
             return self.normal(seam, plain) == (event.in_n or event.in_)
         except NotCanonical:
             return False
+
+    def output(self, value: Any) -> str | None:
+        """The digest of a terminal event's output; None where it has none."""
+        try:
+            return address(canonical(self._redactor.value(encoded(value))))
+        except NotCanonical:
+            return None
 
     def normal(self, seam: Seam | None, plain: Any) -> str:
         """The digest of what counts of an encoded input. Raises NotCanonical."""
@@ -220,8 +227,8 @@ class StrictPlayer:
         """Never."""
         return False
 
-    def unasked(self) -> Drift | None:
-        """The first recorded event that was not asked for."""
+    def ended(self, status: Status, output: Mapping[str, Any]) -> Drift | None:
+        """The first recorded event that was not asked for; else another end than recorded."""
         for event in self.cursor.left:
             return Drift(
                 kind="MISSING_CALL",
@@ -229,7 +236,12 @@ class StrictPlayer:
                 reason="it was recorded and not asked for again",
                 expected=event,
             )
-        return None
+        last = self.tape.events[-1]
+        if (status, self.comparison.output(output)) == (last.st, last.out_n or last.out):
+            return None
+        return Drift(
+            kind="OUTPUT", seq=last.seq, reason="the run ended in another way", expected=last
+        )
 
 
 class Answer(Struct, frozen=True, kw_only=True):

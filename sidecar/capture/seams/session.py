@@ -68,6 +68,7 @@ from sidecar.tape.model import Kind, Seam, Status
 T = TypeVar("T")
 AGENT_NAME: Final = "agent"
 _CANCELLED: Final = frozenset(("CancelledError", "GeneratorExit"))
+_NOTHING_SAID: Final = {"output": None, "claimed": None, "verified": None, "reason": None}
 _active: "Session | None" = None
 
 
@@ -201,6 +202,8 @@ class Session:
     """One recording (``writer``) or replay (``player``; with a ``writer`` it is recorded anew).
 
     ``sites`` tells the agent's own files; ``agent`` is who acts where nobody says otherwise.
+    ``opens`` is called before the first event where neither is given yet: it gives the session a
+    writer or a player, or says that it is another process's (False).
     """
 
     def __init__(
@@ -210,14 +213,16 @@ class Session:
         writer: TapeWriter | None = None,
         player: Player | None = None,
         agent: str = AGENT_NAME,
+        opens: Callable[["Session"], bool] | None = None,
     ) -> None:
         self.sites, self.writer, self.player, self.agent = sites, writer, player, agent
         self.drift: Drift | None = None
+        self.output: dict[str, Any] = {}  # what the terminal event says
+        self.refused = 0  # connections that libraries tried to make in strict mode
+        self._opens = opens
         self.broken: dict[str, str] = {}  # seams that could not be put in place, and why
         self.main = Lane()
         self.tally: Tally | None = None
-        if player is not None:
-            self.tally = Tally(player.tape.header.codecs, player.tape.events)
         self._lock = threading.RLock()
         self._ords: dict[tuple[str, str, str], int] = {}
         self._closers: list[Callable[[], None]] = []
@@ -243,6 +248,8 @@ class Session:
         """
         if self.drift is not None:
             raise Drifted(self.drift)
+        if self._opens is not None:
+            self.open()
         if site is None:
             site = self.sites.first(sys._getframe(1))
         lane = self.lane()
@@ -302,6 +309,8 @@ class Session:
 
     def live(self, seam: Seam) -> bool:
         """Whether this seam's crossings may go live in the mode at hand."""
+        if self._opens is not None:
+            self.open()
         return self.player is None or self.player.goes_live(seam)
 
     def caller(self, depth: int = 1) -> Site | None:
@@ -394,6 +403,24 @@ class Session:
         assert _active is None
         _active = self
         _at_fork()
+        if self._opens is None:
+            self._start()
+
+    def open(self) -> bool:
+        """Take the recording or replay for this process; False where another has it."""
+        opens, self._opens = self._opens, None
+        if opens is None:
+            return self.writer is not None or self.player is not None
+        token = MUTE.set(True)
+        try:
+            ours = opens(self)
+        finally:
+            MUTE.reset(token)
+        if ours:
+            self._start()
+        else:
+            self._leave()
+        return ours
 
     def on_end(self, close: Callable[[], None]) -> None:
         """What undoes a seam; called in reverse order at the end."""
@@ -401,20 +428,43 @@ class Session:
 
     def end(self, status: Status = "ok", output: Mapping[str, Any] | None = None) -> None:
         """Undo the seams and write the terminal event. The tape is sealed by who made it."""
+        self._leave()
+        said = {**_NOTHING_SAID, **self.output, **(output or {})}
+        if self.player is not None:
+            assert self.tally is not None
+            self.drift = self.drift or self.player.ended(status, said)
+            if self.drift is None:
+                self.tally.add(self.player.tape.events[-1], ())
+        if self.writer is not None:
+            self._guarded(Fact(kind="terminal", agent=self.agent, output=said, status=status))
+
+    def refuse(self, reason: str) -> None:
+        """Something that no replay may do is about to be done. Raises Drifted."""
+        if self.drift is None:
+            seq = 0 if self.tally is None else self.tally.events
+            self.drift = Drift(kind="EXTRA_CALL", seq=seq, reason=reason)
+        raise Drifted(self.drift)
+
+    # ---- own
+
+    def _start(self) -> None:
+        """The first event, which all others come after: that the agent was started."""
+        if self.player is not None:
+            self.tally = Tally(self.player.tape.header.codecs, self.player.tape.events)
+        asked = Asked(kind="decision", seam=None, agent=self.agent, name="start", site="")
+        x = Crossing(self, asked, self.main)
+        if self.player is None:
+            x.done()
+        elif self._decided(x, asked):
+            self.count(x)
+
+    def _leave(self) -> None:
         global _active
         if _active is self:
             _active = None
         for close in reversed(self._closers):
             close()
         self._closers.clear()
-        said = {"output": None, "claimed": None, "verified": None, "reason": None, **(output or {})}
-        if self.player is not None and self.drift is None:
-            self.drift = self.player.unasked()
-        if self.writer is not None:
-            fact = Fact(kind="terminal", agent=self.agent, output=said, status=status)
-            self._guarded(fact)
-
-    # ---- own
 
     def _decided(self, x: Crossing, asked: Asked) -> bool:
         """Whether a crossing is answered by the tape. Raises Drifted."""

@@ -31,12 +31,13 @@ def test_a_recording_is_a_tape_that_holds(tmp_path):
     tape = recorded(tmp_path / "a.tape", agent_of(Echo()))
     assert examine(tmp_path / "a.tape").holds
     assert [(one.kind, one.seam, one.st) for one in tape.events] == [
+        ("decision", None, "ok"),
         *[("tool_call", "tool", "unset"), ("tool_result", "tool", "ok")] * 2,
         *[("decision", "clock", "ok")] * 2,
         ("llm_call", "provider", "ok"),
         ("terminal", None, "ok"),
     ]
-    assert [one.cause for one in tape.events] == [(), (0,), (1,), (2,), (3,), (4,), (5,), ()]
+    assert [one.cause for one in tape.events] == [(), *((seq,) for seq in range(7)), ()]
 
 
 def test_a_strict_replay_answers_from_the_tape_and_touches_nothing(tmp_path):
@@ -45,6 +46,7 @@ def test_a_strict_replay_answers_from_the_tape_and_touches_nothing(tmp_path):
     session = replayed(tape, agent_of(echo))
     assert session.drift is None
     assert echo.calls == 0
+    assert session.tally.digest() == tape.seal.exact_digest
 
 
 def test_what_failed_fails_again_with_its_class_and_text(tmp_path):
@@ -67,10 +69,10 @@ def test_what_failed_fails_again_with_its_class_and_text(tmp_path):
 @pytest.mark.parametrize(
     ("change", "kind", "seq"),
     [
-        ({"asked": ("a", "x")}, "ARGS", 2),
-        ({"asked": ("a", "b", "c")}, "EXTRA_CALL", 4),
-        ({"ticks": 1}, "MISSING_CALL", 5),
-        ({"asked": ("a",)}, "MISSING_CALL", 2),
+        ({"asked": ("a", "x")}, "ARGS", 3),
+        ({"asked": ("a", "b", "c")}, "EXTRA_CALL", 5),
+        ({"ticks": 1}, "MISSING_CALL", 6),
+        ({"asked": ("a",)}, "MISSING_CALL", 3),
     ],
 )
 @pytest.mark.requirement("REP-02")
@@ -96,7 +98,7 @@ def test_a_drift_that_was_swallowed_is_met_again(tmp_path):
                 met.append(error.drift.seq)
 
     session = replayed(tape, agent)
-    assert met == [0, 0, 0]
+    assert met == [1, 1, 1]
     assert (session.drift.kind, echo.calls) == ("ARGS", 0)
 
 
@@ -118,5 +120,7 @@ def test_inner_seams_are_mute_while_a_seam_is_at_work(tmp_path):
             return super().real(given)
 
     tape = recorded(tmp_path / "a.tape", lambda: Outer()("outer"))
-    assert [one.kind for one in tape.events] == ["tool_call", "tool_result", "terminal"]
+    assert [one.kind for one in tape.events] == [
+        *("decision", "tool_call", "tool_result", "terminal")
+    ]
     assert inner.calls == 1
