@@ -228,9 +228,10 @@ def migrate_(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["otlp", "tau", "vcr"]),
+    type=click.Choice(["otlp", "tau", "vcr", "store"]),
     required=True,
-    help="OTLP captures, tau-bench runs, or VCR cassettes.",
+    help="OTLP captures, tau-bench runs, VCR cassettes, or what the store keeps of runs: stored "
+    "traces and gateway traffic; PATH is store:QUERY then.",
 )
 @click.option(
     "--to",
@@ -242,10 +243,11 @@ def migrate_(
 @click.option(
     "--capture",
     type=click.Choice(["off", "redacted", "full"]),
-    default="redacted",
-    show_default=True,
-    help="Content: digests only, with data masked, or whole.",
+    default=None,
+    help="Content: digests only, with data masked, or whole [default: redacted; of the store what "
+    "the project keeps, and never more].",
 )
+@click.option("--project", default=None, help="Whose runs of the store [default: the first].")
 @profiled()
 @common(outputs=("text", "json", "jsonl"))
 def import_(
@@ -253,24 +255,33 @@ def import_(
     form: str,
     to: Path,
     packaging: Packaging,
-    capture: str,
+    capture: str | None,
+    project: str | None,
     exits: Exits,
-    config: str | None,  # noqa: ARG001
-    store: str | None,  # noqa: ARG001
+    config: str | None,
+    store: str | None,
     output: str,
 ) -> int:
     """Make tapes of what others recorded; each says how far it may be trusted (fidelity).
 
-    One bad PATH is reported and does not stop the others (exit 1 at the end).
+    One bad PATH is reported and does not stop the others (exit 1 at the end). Of the store, a
+    QUERY is as for `sidecar replay`; gateway calls are joined to their trace within the project,
+    and calls that belong to no run are counted on stderr.
 
     \b
     Example:
       $ sidecar tape import ./capture --format otlp --to tapes
       tapes/8dbc77….tape  L2  14 events
+      $ sidecar tape import store:since=24h --format store --to tapes
     """
     # Imported here: the other commands do without the server's extra.
     from sidecar.cli.tape_import import imported
 
+    kept = None
+    if form == "store":
+        from sidecar.cli.tape_traffic import FromStore
+
+        kept = FromStore(config, store, project, capture)
     try:
         to.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -280,14 +291,26 @@ def import_(
     failed = False
     for path in paths:
         try:
-            for tape in imported(Path(path), form, to, packaging, capture, made):
+            tapes = (
+                imported(Path(path), form, to, packaging, capture or "redacted", made)
+                if kept is None
+                else kept.written(path, to, packaging, made)
+            )
+            for tape in tapes:
                 told.append(_told(tape, examine(tape)))
         except SidecarError as error:
             talk(error.text())
             failed = True
+    left_out = kept.left_out if kept is not None else {}
+    for reason, calls in sorted(left_out.items()):
+        talk(f"{calls} calls belong to no run and were left out: {reason}")
     end = Outcome.FAILED if failed else Outcome.OK
-    value = told if output == "jsonl" else {**exits.told(end), "tapes": told}
-    emit(value, output, lambda: "\n".join(map(tape_view.imported_text, told)))
+    value = {**exits.told(end), "tapes": told, "left_out": dict(left_out)}
+    emit(
+        told if output == "jsonl" else value,
+        output,
+        lambda: "\n".join(map(tape_view.imported_text, told)),
+    )
     return exits.code(end)
 
 

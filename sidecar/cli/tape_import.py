@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
+from msgspec.structs import replace
+
 from processors.model.names import Capture
 from processors.model.span import Batch
 from sidecar import clock
@@ -17,6 +19,7 @@ from sidecar.replay.import_tape import Imported, Unimportable, redactor_of
 from sidecar.replay.import_tau import tau_runs
 from sidecar.replay.import_vcr import cassette
 from sidecar.tape.files import Packaging, TapeWriter
+from sidecar.tape.redaction import Redacts
 
 _FILE_BYTES_MAX = 1 << 30
 
@@ -31,9 +34,8 @@ def imported(
     kept = cast(Capture, capture)
     try:
         for one in _runs(path, form, kept):
-            place = _place(to, one.name, made)
-            made.add(place)
-            yield _write(one, place, packaging, kept)
+            place = place_of(to, one.name, made)
+            yield write(one, place, packaging, redactor_of(kept), content=kept != "off")
     except Unimportable as error:
         raise SidecarError(
             f"it cannot be imported as {form}: {error}", where=str(path), do="Check the format."
@@ -62,25 +64,27 @@ def _traces(path: Path, capture: Capture) -> Iterator[Imported]:
         yield taped(trace, capture, ["dropped_attributes"] if lost else [])
 
 
-def _place(to: Path, name: str, made: set[Path]) -> Path:
+def place_of(to: Path, name: str, made: set[Path]) -> Path:
+    """A file for a tape of that name, beside those made before, and counted among them."""
     path, number = to / f"{name}.tape", 2
     while path in made:
         path, number = to / f"{name}-{number}.tape", number + 1
+    made.add(path)
     return path
 
 
-def _write(one: Imported, path: Path, packaging: Packaging, capture: Capture) -> Path:
-    tape = TapeWriter(
-        path,
-        one.header,
-        packaging=packaging,
-        redactor=redactor_of(capture),
-        content=capture != "off",
-    )
-    with tape:
+def write(
+    one: Imported, path: Path, packaging: Packaging, redactor: Redacts, *, content: bool
+) -> Path:
+    """Write one run as a tape; its file. Raises SidecarError."""
+    with TapeWriter(
+        path, one.header, packaging=packaging, redactor=redactor, content=content
+    ) as tape:
         try:
-            for fact in one.facts:
-                tape.event(fact)
+            for number, fact in enumerate(one.facts):
+                parts = one.pieces.get(number, ())
+                chunks = tuple(digest for part in parts if (digest := tape.put(part)))
+                tape.event(replace(fact, chunks=chunks) if chunks else fact)
             tape.seal()
         except Exception:
             path.unlink()  # half an import is none

@@ -34,11 +34,8 @@ _DECISIONS = ("policy_decision", "guardrail", "handoff")
 
 def taped(trace: AgentTrace, capture: Capture, known: Iterable[str] = ()) -> Imported:
     """The tape of a trace; ``known``: gaps that the telemetry had and a trace does not show."""
-    gaps = tuple(sorted({*_gaps(trace), *known}))
+    gaps = tuple(sorted({*gaps_of(trace), *known}))
     starts = [step.start_ns for step in trace.steps if step.start_ns]
-    models = {
-        step.model.response_model or step.model.request_model for step in trace.steps if step.model
-    }
     header = Header(
         tape_id=f"otlp-{trace.trace_id}",
         trace_ids=trace.trace_ids or (trace.trace_id,),
@@ -47,15 +44,15 @@ def taped(trace: AgentTrace, capture: Capture, known: Iterable[str] = ()) -> Imp
         gaps=gaps,
         mapping=MAPPING,
         agent=AgentBuild(name=trace.service.name, version=trace.service.version),
-        models=tuple(sorted(name for name in models if name)),
+        models=models_of(trace),
         tenant=trace.project,
         captured_at=moment(min(starts, default=0)),
     )
-    facts = _Facts(trace).made()
+    facts = Facts(trace).made()
     return Imported(name=file_name(trace.trace_id), header=header, facts=facts)
 
 
-class _Facts:
+class Facts:
     """The events of one trace, as they are put in order."""
 
     def __init__(self, trace: AgentTrace) -> None:
@@ -76,8 +73,11 @@ class _Facts:
         for step in self._trace.steps:
             if step.kind == "agent" and step.status == "error" and step.error is not None:
                 self._add(step, Fact(kind="error", error=_error(step)))
-        self._facts.append(_terminal(self._trace))
+        self._facts.append(self._terminal())
         return self._facts
+
+    def _terminal(self) -> Fact:
+        return terminal(self._trace)
 
     def _begin(self, step: Step) -> None:
         if step.kind in _CALLS:
@@ -119,7 +119,7 @@ class _Facts:
         self._add(step, fact)
 
     def _add(self, step: Step, fact: Fact) -> int:
-        agent = _agent(step)
+        agent = agent_of(step)
         seq = len(self._facts)
         frontier = self._frontiers[agent]
         cause = fact.cause or self._cause(step, fact, agent)
@@ -132,8 +132,8 @@ class _Facts:
                 status=step.status
                 if fact.status == "unset" and fact.kind != "tool_call"
                 else fact.status,
-                start_ns=step.start_ns or None,
-                end_ns=None if fact.kind == "tool_call" else step.end_ns or None,
+                start_ns=fact.start_ns or step.start_ns or None,
+                end_ns=None if fact.kind == "tool_call" else fact.end_ns or step.end_ns or None,
             )
         )
         if not cause:
@@ -151,7 +151,7 @@ class _Facts:
         for _ in range(len(self._by_id)):
             if parent is None:
                 return ()
-            known = self._frontiers.get(_agent(parent))
+            known = self._frontiers.get(agent_of(parent))
             if known:
                 return tuple(known)
             parent = self._by_id.get(parent.parent_step_id or "")
@@ -196,7 +196,8 @@ def _name(step: Step) -> str:
     return step.name
 
 
-def _agent(step: Step) -> str:
+def agent_of(step: Step) -> str:
+    """The name of a step's agent; empty where nobody says."""
     return (step.agent.name or step.agent.id or "") if step.agent is not None else ""
 
 
@@ -256,7 +257,8 @@ def _error(step: Step) -> tuple[str, str | None] | None:
     return step.error.type or "error", step.error.message
 
 
-def _terminal(trace: AgentTrace) -> Fact:
+def terminal(trace: AgentTrace) -> Fact:
+    """How a trace ended."""
     roots = [step for step in trace.steps if step.kind == "agent" and step.parent_step_id is None]
     claimed = sorted({claim.status for claim in trace.claims})
     output = {
@@ -274,6 +276,14 @@ def _terminal(trace: AgentTrace) -> Fact:
     )
 
 
+def models_of(trace: AgentTrace) -> tuple[str, ...]:
+    """The models a trace names, in order of name."""
+    named = {
+        step.model.response_model or step.model.request_model for step in trace.steps if step.model
+    }
+    return tuple(sorted(name for name in named if name))
+
+
 def _fidelity(trace: AgentTrace) -> Fidelity:
     present = list(_present(trace))
     if not any(present):
@@ -283,15 +293,21 @@ def _fidelity(trace: AgentTrace) -> Fidelity:
 
 def _present(trace: AgentTrace) -> Iterator[bool]:
     for step in trace.steps:
-        if step.kind == "model_call":
-            yield bool(step.messages_in)
-        elif step.kind in _CALLS and step.status != "requested_only":
-            yield bool(_given("input", step)) or step.kind == "retrieval"
-            if step.status in ("ok", "unset"):
-                yield bool(_given("output", step))
+        yield from present(step)
 
 
-def _gaps(trace: AgentTrace) -> set[str]:
+def present(step: Step) -> Iterator[bool]:
+    """Whether each content that a step should have is there."""
+    if step.kind == "model_call":
+        yield bool(step.messages_in)
+    elif step.kind in _CALLS and step.status != "requested_only":
+        yield bool(_given("input", step)) or step.kind == "retrieval"
+        if step.status in ("ok", "unset"):
+            yield bool(_given("output", step))
+
+
+def gaps_of(trace: AgentTrace) -> set[str]:
+    """What a trace shows to be missing from it."""
     found = {warning.code for warning in trace.warnings if warning.code in _GAPS}
     if trace.completeness != "complete":
         found.add(trace.completeness)

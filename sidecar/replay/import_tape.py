@@ -26,11 +26,15 @@ _LOWER: Final[Mapping[Fidelity, Fidelity]] = {"L3": "L2", "L2": "L1", "L1": "L0"
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """One run to be written as a tape; ``name`` is a file's, made of safe characters."""
+    """One run to be written as a tape; ``name`` is a file's, made of safe characters.
+
+    ``pieces``: of a fact, by its place, the pieces in which its answer was streamed.
+    """
 
     name: str
     header: Header
     facts: list[Fact]
+    pieces: dict[int, list[str]] = {}
 
 
 class Unimportable(ValueError):

@@ -30,6 +30,7 @@ from sidecar.store.ports import (
     Outbox,
     Published,
     TraceReader,
+    Traffic,
     Verdicts,
 )
 from sidecar.store.redaction import StoredRedactionKeys
@@ -83,7 +84,7 @@ class KeyBook(DataKeys, StoredRedactionKeys, Closing, Protocol):
         ...
 
 
-class LedgerReader(AuditTrail, Calls, Facts, Closing, Protocol):
+class LedgerReader(AuditTrail, Calls, Facts, Traffic, Closing, Protocol):
     """The ledger for lists, shows and verifiers."""
 
     def active_policy(self) -> str | None:

@@ -253,6 +253,27 @@ class CallQuery(Struct, frozen=True, kw_only=True):
     after: tuple[int, str] | None = None
 
 
+class TrafficQuery(Struct, frozen=True, kw_only=True):
+    """The calls of one trace of a project, or (``trace_id`` None) those that named none; times are
+    of a call's start."""
+
+    project: str
+    trace_id: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    limit: int = 100_000
+
+
+class KeptAnswer(Struct, frozen=True, kw_only=True):
+    """A tool's whole answer that is still kept under a call's key, and whose key it is."""
+
+    call_id: str
+    principal: str
+    tool: str
+    key_hash: str | None
+    answer: Answer
+
+
 class Pace(Struct, frozen=True, kw_only=True):
     """At most ``most`` in any ``window_ns``."""
 

@@ -31,12 +31,14 @@ from sidecar.store.ledger import (
     Fence,
     Intent,
     IntentResult,
+    KeptAnswer,
     OpenedCall,
     Pace,
     Scope,
     Seen,
     Signer,
     StoredSigningKey,
+    TrafficQuery,
 )
 from sidecar.store.noted import Note
 from sidecar.store.outbox import Advance, Progress, Waiting
@@ -617,6 +619,22 @@ class Calls(Protocol):
 
     def get_receipt(self, receipt_id: str, project: str | None = None) -> Receipt | None:
         """One receipt as it stands in the chain."""
+        ...
+
+
+class Traffic(Protocol):
+    """What is kept of calls, trace by trace, to be put together again."""
+
+    def facts_of(self, query: TrafficQuery) -> list[Fact]:
+        """Receipts of one trace's calls in order, with opened arguments."""
+        ...
+
+    def answers_of(self, project: str, trace_id: str) -> list[KeptAnswer]:
+        """The answers still kept of one trace's calls."""
+        ...
+
+    def trace_ids_of(self, project: str, since_ns: int, until_ns: int, limit: int) -> list[str]:
+        """The traces that had calls in a while, the newest first."""
         ...
 
 

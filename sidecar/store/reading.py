@@ -24,16 +24,20 @@ from sidecar.store.ledger import (
     Claim,
     Counted,
     Fact,
+    KeptAnswer,
     OpenedCall,
     Scope,
+    TrafficQuery,
 )
 from sidecar.store.policy import POLICY_OFFER, PolicyOffer, read_offer
 from sidecar.store.sealing import (
+    AnswerRow,
     ApprovalRow,
     ClaimRow,
     DurableRow,
     FactRow,
     OpenedRow,
+    open_answer,
     open_approval,
     open_call,
     open_claim,
@@ -79,6 +83,9 @@ class Statements(Struct, frozen=True, kw_only=True):
     find_call: Statement[CallRow | None]
     find_receipt: Statement[Receipt | None]
     facts_after: Statement[list[FactRow]]
+    facts_of: Statement[list[FactRow]]
+    answers_of: Statement[list[AnswerRow]]
+    trace_ids_of: Statement[list[str]]
     find_approval: Statement[ApprovalRow | None]
     list_approvals: Statement[list[ApprovalRow]]
     find_glass: Statement[BreakGlass | None]
@@ -130,6 +137,26 @@ class LedgerReader:
         """Receipts that follow ``seq`` in the chain, with opened arguments. Raises SealBroken."""
         rows = self._told(self.statements.facts_after, seq, limit)
         return [open_fact(row, self._sealers) for row in rows]
+
+    def facts_of(self, query: TrafficQuery) -> list[Fact]:
+        """Receipts of one trace's calls in order, with opened arguments. Raises SealBroken."""
+        if not self.statements.keepable(query.project, query.trace_id):
+            return []
+        rows = self._told(self.statements.facts_of, query)
+        return [open_fact(row, self._sealers) for row in rows]
+
+    def answers_of(self, project: str, trace_id: str) -> list[KeptAnswer]:
+        """The answers still kept of one trace's calls. Raises SealBroken."""
+        if not self.statements.keepable(project, trace_id):
+            return []
+        rows = self._told(self.statements.answers_of, project, trace_id)
+        return [open_answer(row, self._sealers) for row in rows]
+
+    def trace_ids_of(self, project: str, since_ns: int, until_ns: int, limit: int) -> list[str]:
+        """The traces that had calls in a while, the newest first."""
+        if not self.statements.keepable(project):
+            return []
+        return self._told(self.statements.trace_ids_of, project, since_ns, until_ns, limit)
 
     def find_approval(self, approval_id: str, project: str | None = None) -> Approval | None:
         """A request as stored; whether it has expired since is the reader's arithmetic."""

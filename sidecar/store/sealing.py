@@ -22,6 +22,7 @@ from sidecar.store.ledger import (
     CallOutcome,
     Claim,
     Fact,
+    KeptAnswer,
     OpenedCall,
     StoredSigningKey,
 )
@@ -32,6 +33,8 @@ GATEWAY_SEAL = ""
 FactRow = tuple[int, str, str, str, bytes | None]
 """Place, project, the receipt's entry, call id, sealed arguments."""
 OpenedRow = tuple[OpenedCall, bytes | None]
+AnswerRow = tuple[str, str, str, str, str | None, bytes]
+"""Project, call id, principal, tool, digest of the key, sealed answer."""
 APPROVAL_COLUMNS = (
     "approval_id, project, requester, requester_name, tool, action_hash, key_hash,"
     " policy_revision, tool_digest, status, shown_digest, roles, requested_at_ns, expires_at_ns,"
@@ -108,8 +111,18 @@ def open_claim(row: ClaimRow, sealers: Sealers) -> Claim:
     claim, sealed = row
     if sealed is None:
         return claim
-    opened = sealers(claim.project).open(sealed, _answer_aad(claim.project, claim.call_id))
-    return msgspec.structs.replace(claim, answer=msgspec.msgpack.decode(opened, type=Answer))
+    return msgspec.structs.replace(
+        claim, answer=_open_answer(sealers, claim.project, claim.call_id, sealed)
+    )
+
+
+def open_answer(row: AnswerRow, sealers: Sealers) -> KeptAnswer:
+    """A kept answer, opened. Raises SealBroken."""
+    project, call_id, principal, tool, key_hash, sealed = row
+    answer = _open_answer(sealers, project, call_id, sealed)
+    return KeptAnswer(
+        call_id=call_id, principal=principal, tool=tool, key_hash=key_hash, answer=answer
+    )
 
 
 def seal_request(sealers: Sealers, call: DurableCall) -> bytes:
@@ -221,6 +234,11 @@ def _open_arguments(
     opened = sealers(project).open(sealed, _arguments_aad(project, call_id))
     arguments: dict[str, Any] = msgspec.json.decode(opened)
     return arguments
+
+
+def _open_answer(sealers: Sealers, project: str, call_id: str, sealed: bytes) -> Answer:
+    opened = sealers(project).open(sealed, _answer_aad(project, call_id))
+    return msgspec.msgpack.decode(opened, type=Answer)
 
 
 def _arguments_aad(project: str, call_id: str) -> bytes:

@@ -21,7 +21,10 @@ from sidecar.tape.value import decoded
 _NOT_EXECUTED: Final = ("denied", "cancelled", "deferred", "requested_only")
 # Of an import's gaps, those by which whole events may be absent.
 _LOST: Final = frozenset(
-    {"missing_root", "orphans", "open", "truncated", "trace_over_limit", "late_after_expiry"}
+    {
+        *("missing_root", "orphans", "open", "truncated", "trace_over_limit", "late_after_expiry"),
+        "no_spans",
+    }
 )
 
 

@@ -22,6 +22,7 @@ from sidecar.store.sqlite import (
     durables,
     glasses,
     stops,
+    traffic,
     vault,
 )
 from sidecar.store.sqlite.connection import open_database, unusable
@@ -36,6 +37,9 @@ _STATEMENTS = Statements(
     find_call=calls.find,
     find_receipt=calls.find_receipt,
     facts_after=calls.facts_after,
+    facts_of=traffic.facts_of,
+    answers_of=traffic.answers_of,
+    trace_ids_of=traffic.trace_ids_of,
     find_approval=approvals.find,
     list_approvals=approvals.list_newest,
     find_glass=glasses.find,

@@ -1,0 +1,212 @@
+"""What the stores keep of agents' runs, handed over to be written as tapes."""
+
+import hashlib
+import hmac
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from processors.model.call import ReceiptFact
+from processors.model.names import Capture
+from processors.model.trace import AgentTrace
+from sidecar import clock
+from sidecar.app import opening
+from sidecar.app.sealing import keyring, master_key, redaction_keys
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+from sidecar.replay.import_otlp import taped
+from sidecar.replay.import_tape import Imported, MaskingRedactor, NoRedactor
+from sidecar.replay.import_traffic import Alias, traffic
+from sidecar.replay.query import StoreQuery
+from sidecar.replay.traffic import Asked, Kept
+from sidecar.store.backend import LedgerReader, TracesStore
+from sidecar.store.glass import PEOPLE
+from sidecar.store.ledger import TrafficQuery
+
+_CAPTURES: tuple[Capture, ...] = ("off", "redacted", "full")
+NO_TRACE = "no_trace"
+
+
+class Runs(Struct):
+    """Runs of one project as tapes. ``left_out``: calls that belong to no run, by reason."""
+
+    redactor: MaskingRedactor | NoRedactor
+    found: Iterator[Imported]
+    left_out: Counter[str]
+
+
+@contextmanager
+def stored_runs(loaded: Loaded, query: StoreQuery, capture: Capture) -> Iterator[Runs]:
+    """The runs that a query names, as tapes under a capture (``capture_of``).
+
+    Raises SidecarError.
+    """
+    assert query.project is not None
+    left_out: Counter[str] = Counter()
+    with (
+        opening.open_traces(loaded) as traces,
+        opening.open_ledger(loaded) as ledger,
+        ledger.snapshot(),
+    ):
+        reading = _Reading(traces, ledger, query, left_out)
+        alias = _alias(loaded, query.project)
+        yield Runs(
+            redactor=_redactor(loaded, query.project, capture),
+            found=(_taped(one, capture, alias) for one in reading.runs()),
+            left_out=left_out,
+        )
+
+
+def _taped(one: Kept, capture: Capture, alias: Alias) -> Imported:
+    if not one.facts and one.trace is not None:
+        return taped(one.trace, capture)
+    return traffic(one, capture, alias)
+
+
+class _Reading:
+    """Both stores, read for one query. Every read names the project."""
+
+    def __init__(
+        self, traces: TracesStore, ledger: LedgerReader, query: StoreQuery, left_out: Counter[str]
+    ) -> None:
+        assert query.project is not None
+        self._traces, self._ledger, self._query = traces, ledger, query
+        self._project: str = query.project
+        self._left_out = left_out
+
+    def runs(self) -> Iterator[Kept]:
+        """What is kept of each run, the newest first; those without telemetry behind them."""
+        query = self._query
+        if query.trace is not None:
+            yield self._named(query.trace.lower())
+            return
+        seen: set[str] = set()
+        for summary in self._traces.list_traces(query):
+            trace = self._traces.get_trace(summary.trace_id, self._project)
+            if trace is not None:
+                seen.update((trace.trace_id, *trace.trace_ids))
+                yield self._of_trace(trace)
+        if query.service is None and query.outcome is None:
+            yield from self._untold(seen)
+            yield from self._loose()
+
+    def _named(self, trace_id: str) -> Kept:
+        trace = self._traces.get_trace(trace_id, self._project)
+        found = self._kept(trace_id) if trace is None else self._of_trace(trace)
+        if trace is None and not found.facts:
+            raise SidecarError(
+                "there is no such trace in this project",
+                where=trace_id,
+                do="List the ids with: sidecar trace list",
+            )
+        return found
+
+    def _of_trace(self, trace: AgentTrace) -> Kept:
+        ids = dict.fromkeys((trace.trace_id, *trace.trace_ids))
+        parts = [self._kept(each) for each in ids]
+        return Kept(
+            project=self._project,
+            session=trace.trace_id,
+            trace=trace,
+            facts=tuple(fact for part in parts for fact in part.facts),
+            answers=tuple(answer for part in parts for answer in part.answers),
+            asked=tuple(asked for part in parts for asked in part.asked),
+        )
+
+    def _untold(self, seen: set[str]) -> Iterator[Kept]:
+        """Traces of which no telemetry has been published: not yet, or never."""
+        query = self._query
+        until_ns = clock.now_ns() if query.until_ns is None else query.until_ns
+        since_ns, project = query.since_ns or 0, self._project
+        for trace_id in self._ledger.trace_ids_of(project, since_ns, until_ns, query.limit):
+            if trace_id not in seen and self._traces.get_trace(trace_id, project) is None:
+                yield self._kept(trace_id)
+
+    def _loose(self) -> Iterator[Kept]:
+        """Calls without a trace, episode by episode; the others are counted."""
+        query = self._query
+        wanted = TrafficQuery(
+            project=self._project, since_ns=query.since_ns, until_ns=query.until_ns
+        )
+        episodes: defaultdict[str, list[ReceiptFact]] = defaultdict(list)
+        outside: set[str] = set()
+        for fact in self._ledger.facts_of(wanted):
+            if fact.receipt.episode:
+                told = ReceiptFact(receipt=fact.receipt, arguments=fact.arguments)
+                episodes[fact.receipt.episode].append(told)
+            else:
+                outside.add(fact.receipt.call_id)
+        if outside:
+            self._left_out[NO_TRACE] += len(outside)
+        for episode in sorted(episodes):
+            yield self._with_asked(
+                Kept(project=self._project, session=episode, facts=tuple(episodes[episode]))
+            )
+
+    def _kept(self, trace_id: str) -> Kept:
+        found = self._ledger.facts_of(TrafficQuery(project=self._project, trace_id=trace_id))
+        facts = (ReceiptFact(receipt=one.receipt, arguments=one.arguments) for one in found)
+        kept = Kept(project=self._project, session=trace_id, facts=tuple(facts))
+        if not kept.facts:
+            return kept
+        answers = tuple(self._ledger.answers_of(self._project, trace_id))
+        return self._with_asked(replace(kept, answers=answers))
+
+    def _with_asked(self, kept: Kept) -> Kept:
+        ids = dict.fromkeys(
+            fact.receipt.approval_id for fact in kept.facts if fact.receipt.approval_id is not None
+        )
+        asked = tuple(one for each in ids if (one := self._asked(each)) is not None)
+        return replace(kept, asked=asked)
+
+    def _asked(self, approval_id: str) -> Asked | None:
+        found = self._ledger.find_approval(approval_id, self._project)
+        if found is None:
+            return None
+        if found.glass_id:
+            glass = self._ledger.find_glass(found.glass_id, self._project)
+            votes = glass.as_votes() if glass is not None else ()
+            return Asked(approval=found, votes=votes, needed=PEOPLE)
+        return Asked(approval=found, votes=found.votes, needed=found.approvers_min)
+
+
+def capture_of(loaded: Loaded, project: str, asked: Capture | None) -> Capture:
+    """What of content a project's tapes hold; ``asked`` may be less. Raises SidecarError."""
+    kept = loaded.config.project(project).content.capture
+    if asked is None:
+        return kept
+    if _CAPTURES.index(asked) > _CAPTURES.index(kept):
+        raise SidecarError(
+            f"project {project} keeps content as {kept!r}, so a tape cannot hold more",
+            where=f"--capture {asked}",
+            do="Leave it out, or set projects[].content.capture for what comes.",
+        )
+    return asked
+
+
+def _redactor(loaded: Loaded, project: str, capture: Capture) -> MaskingRedactor | NoRedactor:
+    if capture == "full":
+        return NoRedactor()
+    terms = replace(loaded.config.project(project).content.terms, capture="redacted")
+    if terms.keyed:
+        with opening.open_keys(loaded, make=False) as keys:
+            ring = keyring(keys, master_key(loaded))
+            terms = replace(terms, key=redaction_keys(keys, ring).current(project, clock.now_ns()))
+    return MaskingRedactor(terms)
+
+
+def _alias(loaded: Loaded, project: str) -> Alias:
+    """People by a digest under the seal key, which is read when the first is met."""
+
+    @cache
+    def key() -> bytes:
+        return hashlib.blake2b(b"tape/1\n" + project.encode(), key=master_key(loaded)).digest()
+
+    def of(principal: str) -> str:
+        return f"tok:approver:{hmac.new(key(), principal.encode(), 'sha256').hexdigest()[:12]}"
+
+    return of
