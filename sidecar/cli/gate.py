@@ -13,11 +13,14 @@ from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate.evidence import faults
 from sidecar.gate.files import read_bundle
-from sidecar.gate.report import junit, verdict_markdown, verdict_text
+from sidecar.gate.report import verdict_markdown, verdict_text
+from sidecar.gate.report.render import form_of, render
+from sidecar.gate.report.verdict import verdict_report
+from sidecar.outcome import Exits
 from sidecar.plain import plain, plained
 from sidecar.store.verdicts import VerdictQuery, VerdictSummary
 
-_RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdict_markdown.render}
+_RENDER = {"text": verdict_text.render, "markdown": verdict_markdown.render}
 
 
 @click.group()
@@ -53,11 +56,11 @@ def list_(
 
 @command.command()
 @click.argument("verdict_id", metavar="ID")
-@common(outputs=("text", "json", "junit", "markdown"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif"))
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show a verdict; ID may be its beginning, where that is unique."""
     verdict = _find(load_config(config, store), verdict_id)
-    say(to_json(verdict) if output == "json" else _RENDER[output](verdict))
+    say(shown(verdict, output))
 
 
 @command.command()
@@ -98,6 +101,17 @@ def verify(
     }
     emit(value, output, lambda: _verified(verdict, found, len(files)))
     return ExitCode.FAILED if found else ExitCode.GOOD
+
+
+def shown(
+    verdict: Verdict, output: str, exits: Exits | None = None, exit_code: int | None = None
+) -> str:
+    """A verdict in a form of ``--output``; how it exits, where the command exits by it."""
+    if output == "json":
+        return to_json(verdict)
+    if output in _RENDER:
+        return _RENDER[output](verdict)
+    return render(verdict_report(verdict, exits, exit_code), form_of(output))
 
 
 def _verified(verdict: Verdict, found: list[str], files: int) -> str:

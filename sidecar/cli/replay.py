@@ -22,12 +22,12 @@ from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening, replaying
 from sidecar.app.loading import load_config
+from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude
 from sidecar.gate.files import write_bundle
-from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.identity.projects import project_name
 from sidecar.outcome import Exits, Outcome
 from sidecar.replay.driver import Progress, ReplayPlan, replay
@@ -45,7 +45,6 @@ _END = {
     "BLOCK": Outcome.FAILED,
     None: Outcome.UNDECIDED,
 }
-_RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdict_markdown.render}
 
 
 @click.command("replay")
@@ -73,7 +72,7 @@ _RENDER = {"text": verdict_text.render, "junit": junit.render, "markdown": verdi
     help="Folder for the evidence [default: evidence/ in the store].",
 )
 @profiled(warn=True)
-@common(outputs=("text", "json", "junit", "markdown"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif"))
 def command(
     suite: str,
     twins: tuple[Path, ...],
@@ -109,7 +108,8 @@ def command(
     output = more["output"]
     end = _END[verdict.status]
     told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
-    say(to_json(told) if output == "json" else _RENDER[output](verdict))
+    said = to_json(told) if output == "json" else shown(verdict, output, exits, exits.code(end))
+    say(said)
     return exits.code(end)
 
 

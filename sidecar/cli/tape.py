@@ -148,7 +148,7 @@ def verify(
 )
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
 @profiled()
-@common(outputs=("text", "json", "jsonl", "markdown"))
+@common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,

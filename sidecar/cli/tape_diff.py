@@ -21,7 +21,7 @@ from sidecar.cli.tape_diff_view import (
     side_by_side,
 )
 from sidecar.gate.report.compared import compared_report
-from sidecar.gate.report.render import render
+from sidecar.gate.report.render import form_of, render
 from sidecar.outcome import Exits
 from sidecar.plain import plain_lines
 from sidecar.replay.diff import compare
@@ -39,7 +39,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("right", type=_FILE)
 @click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="At most.")
 @profiled()
-@common(outputs=("text", "json", "markdown", "html"))
+@common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
 def diff(
     left: Path,
     right: Path,
@@ -65,10 +65,11 @@ def diff(
     tapes = read_tape(left), read_tape(right)
     found = compare(*tapes, _codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
-    if output == "json":
+    if output in ("json", "junit", "sarif"):
         own = diff_told(found, sides, limit, exits)
         named = (sides[0].name, tapes[0]), (sides[1].name, tapes[1])
-        say(render(compared_report(found, *named, exits=exits), "json", own=own))
+        report = compared_report(found, *named, exits=exits)
+        say(render(report, form_of(output), own=own))
     elif output == "html":
         say(html_section(found, sides, limit))
     elif output == "markdown":

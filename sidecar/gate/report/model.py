@@ -18,6 +18,9 @@ from sidecar.outcome import Profile
 SCHEMA: Final = "report/1.0.0"
 
 Outcome = Literal[
+    "ok",
+    "warned",
+    "failed",
     "pass",
     "warn",
     "fail",

@@ -1,11 +1,18 @@
 """A report in any form: ``render(report, "markdown")``."""
 
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Final, Literal, get_args
 
-from sidecar.gate.report import json, markdown, text
+from sidecar.gate.report import json, junit, markdown, sarif, text
 from sidecar.gate.report.model import Report
 
-Form = Literal["text", "json", "markdown"]
+Form = Literal["text", "json", "markdown", "junit", "sarif"]
+_RENDER: Final[dict[str, Callable[[Report], str]]] = {
+    "text": text.render,
+    "markdown": markdown.render,
+    "junit": junit.render,
+    "sarif": sarif.render,
+}
 
 
 def form_of(name: str) -> Form:
@@ -17,6 +24,4 @@ def form_of(name: str) -> Form:
 
 def render(report: Report, form: Form, *, own: dict[str, Any] | None = None) -> str:
     """The report's text; ``own`` are a command's own keys beside the fixed ones of JSON."""
-    if form == "json":
-        return json.render(report, own)
-    return {"text": text.render, "markdown": markdown.render}[form](report)
+    return json.render(report, own) if form == "json" else _RENDER[form](report)

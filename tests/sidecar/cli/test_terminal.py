@@ -17,6 +17,7 @@ from processors.model.verdict import Failure, Finding, Verdict
 from sidecar.cli import options, trace, trace_view
 from sidecar.cli.root import root
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
+from sidecar.gate.report.verdict import verdict_report
 from sidecar.store.traces import TraceSummary
 
 FORGED = "FORGED LINE"
@@ -90,7 +91,7 @@ def joined(lines):
         lambda: verdict_text.render(verdict_of_an_enemy()),
         lambda: verdict_text.explain(verdict_of_an_enemy()),
         lambda: verdict_markdown.render(verdict_of_an_enemy()),
-        lambda: junit.render(verdict_of_an_enemy()),
+        lambda: junit.render(verdict_report(verdict_of_an_enemy())),
     ],
     ids=["list", "tail", "show", "normalise", "verdict", "explain", "markdown", "junit"],
 )

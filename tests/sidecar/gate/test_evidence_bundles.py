@@ -11,6 +11,7 @@ from sidecar.errors import SidecarError
 from sidecar.gate.evidence import bundle, conclude, faults, run_path
 from sidecar.gate.files import read_bundle, write_bundle
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
+from sidecar.gate.report.verdict import verdict_report
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import AgentExit, EpisodeRecord
 from sidecar.replay.run import Pins, ReplayResult, compared
@@ -138,7 +139,7 @@ def test_reports_say_the_verdict_and_the_first_thing_that_failed(tmp_path):
     assert "first difference: step 1" in told and "toolCalled:pay: why | so" in told
     explained = verdict_text.explain(verdict)
     assert "new_critical = 1 > 0" in explained and "twin shop: sha256:2" in explained
-    suite = ElementTree.fromstring(junit.render(verdict))
+    suite = ElementTree.fromstring(junit.render(verdict_report(verdict)))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     assert suite.find("testcase/failure").get("type") == "new_critical"
     shown = verdict_markdown.render(verdict)
@@ -154,7 +155,7 @@ def test_what_both_runs_of_a_side_lack_is_said_once():
 
 def test_a_void_case_is_an_error_of_the_suite_and_not_a_failure():
     verdict = conclude(result("passed", void="twin_gap: x"), verdict_id="v", now_ns=1)
-    suite = ElementTree.fromstring(junit.render(verdict))
+    suite = ElementTree.fromstring(junit.render(verdict_report(verdict)))
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     assert "UNDECIDED" in verdict_text.render(verdict) and "twin_gap: x" in verdict_text.render(
         verdict
