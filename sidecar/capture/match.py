@@ -1,11 +1,11 @@
-"""What a crossing has to do with a tape: the recorded event it should be, or what kind of drift.
+"""What kind of drift a crossing is that is none of its tape's, and what on the tape is nearest.
 
 **Rules**
-1. An event is looked up by who asks, where and for the how-manieth time (agent, kind, site, ord);
-   its input is checked, never a key. On a mismatch the tape is searched further, to explain only.
-2. The same input at the same site another time is ORDER, and so is an event before one that it
-   comes after; at another site it has MOVED, which explains a drift and is none. Else what differs
-   in the input says the kind.
+1. Which event a crossing should be is found by its key (``play``), and never by its input: on a
+   mismatch the tape is searched further, to explain only.
+2. The same input at the same site another time is ORDER, and so is an event that comes when one
+   that comes after it was asked for already; at another site it has MOVED, which explains a drift
+   and is none. Else what differs in the input says the kind.
 3. What only codecs leave out of account is noise: counted, shown, no drift.
 4. Nothing here changes: the same tape and crossing give the same answer, and a miss leaves nothing
    behind. At most ``NEAR_MAX`` events are looked at and ``CANDIDATES_MAX`` told.
@@ -30,6 +30,12 @@ BEFORE_MAX: Final = 64
 # What an agent asks for; everything else on a tape follows from it.
 ASKED: Final[frozenset[Kind]] = frozenset({"llm_call", "tool_call", "decision", "human_input"})
 
+# Of several, the one that is told where there is room for one.
+_FIRST: Final[tuple[Drift, ...]] = (
+    *("ORDER", "EXTRA_CALL", "MISSING_CALL", "PROMPT", "TOOLSET", "PARAMS", "ARGS"),
+    *("STATE", "CLAIM", "ERROR_KIND", "RESULT", "OUTPUT", "FINGERPRINT", "LATENCY"),
+)
+
 Why = Literal["order", "moved", "here", "alike"]
 _Key = tuple[str, Kind, str]
 
@@ -46,7 +52,6 @@ class Crossing(Struct, frozen=True, kw_only=True):
     agent: str = ""
     site: str = ""
     name: str = ""
-    ord: int = 0
     given: Any = MISSING
     digest: str | None = None
     normal: str | None = None
@@ -78,21 +83,25 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """What came of a lookup; ``drift`` is empty where the crossing is the recorded ``event``.
+    """What a crossing is; no ``drift``: what was recorded, or that but for ``noise``.
 
     ``seq``: the event that stands in its place. ``moved``: one with the same input at another site.
-    ``waiting``: events it comes after, and that did not happen yet. ``recorded``: how often its
+    ``ahead``: an event that comes after it and was asked for already. ``recorded``: how often its
     agent asked at this site on the tape.
     """
 
-    event: Event | None = None
     noise: bool = False
     drift: tuple[Drift, ...] = ()
     seq: int | None = None
     moved: int | None = None
-    waiting: tuple[int, ...] = ()
+    ahead: int | None = None
     recorded: int = 0
     candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def kind(self) -> Drift | None:
+        """The drift that is told where there is room for one."""
+        return next((one for one in _FIRST if one in self.drift), None)
 
     def told(self) -> str:
         """One line that says what drifted and where; no content."""
@@ -100,8 +109,8 @@ class Match(Struct, frozen=True, kw_only=True):
             return "as recorded"
         place = f" at seq {self.seq}" if self.seq is not None else ""
         found = f"{' and '.join(self.drift)}{place}"
-        if self.waiting:
-            return f"{found}: before seq {', '.join(map(str, self.waiting))}, which it comes after"
+        if self.ahead is not None:
+            return f"{found}: after seq {self.ahead}, which comes after it"
         nearest = next(iter(self.candidates), None)
         if nearest is None:
             return f"{found}: nothing like it is on the tape"
@@ -131,31 +140,19 @@ class Recorded:
             counts = event.in_n or event.in_
             if counts is not None:
                 self._same.setdefault((event.kind, counts), []).append(event)
-        self._before = _asked_before(tape.events)
 
-    def at(self, crossing: Crossing) -> Event | None:
-        """The event that stands in the crossing's place, whatever its input."""
-        here = self._at.get(_key(crossing), ())
-        return here[crossing.ord] if crossing.ord < len(here) else None
-
-    def last(self, crossing: Crossing) -> Event | None:
-        """The last event at the crossing's site, for a tool that goes on answering as at last."""
-        here = self._at.get(_key(crossing), ())
-        return here[-1] if here else None
-
-    def match(self, crossing: Crossing, used: Container[int] = frozenset()) -> Match:
-        """What the crossing is: the recorded event, or a drift. ``used``: seqs consumed so far."""
-        event = self.at(crossing)
+    def match(
+        self,
+        crossing: Crossing,
+        event: Event | None,
+        left: Container[int],
+        ahead: int | None = None,
+    ) -> Match:
+        """What a crossing is in whose place ``event`` stands; ``left``: seqs not asked for yet."""
         if event is None or not _is(event, crossing):
-            return self._mismatch(crossing, event, used)
-        waiting = tuple(seq for seq in self._before[event.seq] if seq not in used)
-        noise = event.in_ != crossing.digest
-        drift: tuple[Drift, ...] = ("ORDER",) if waiting else ()
-        return Match(event=event, noise=noise, drift=drift, seq=event.seq, waiting=waiting)
-
-    def unconsumed(self, used: Container[int]) -> list[Event]:
-        """What an agent asked for on the tape and not again."""
-        return [one for one in self.tape.events if one.kind in ASKED and one.seq not in used]
+            return self._mismatch(crossing, event, left)
+        drift: tuple[Drift, ...] = ("ORDER",) if ahead is not None else ()
+        return Match(noise=event.in_ != crossing.digest, drift=drift, seq=event.seq, ahead=ahead)
 
     def answered(self, event: Event, answer: Answer) -> tuple[tuple[Drift, ...], tuple[Place, ...]]:
         """What of a recorded answer another one differs in, and where."""
@@ -172,12 +169,12 @@ class Recorded:
             found |= output_drift(event.kind, [one.pointer for one in places])
         return tuple(sorted(found)), places
 
-    def _mismatch(self, crossing: Crossing, event: Event | None, used: Container[int]) -> Match:
+    def _mismatch(self, crossing: Crossing, event: Event | None, left: Container[int]) -> Match:
         same = self._same.get((crossing.kind, crossing.normal or crossing.digest or ""), ())
         same = [one for one in same if one.name == crossing.name and one.agent == crossing.agent]
-        order = [one for one in same if _key(one) == _key(crossing) and one.seq not in used][:1]
+        order = [one for one in same if _key(one) == _key(crossing) and one.seq in left][:1]
         moved = [one for one in same if _key(one) != _key(crossing)]
-        moved = sorted(moved, key=lambda one: one.seq in used)[:1]
+        moved = sorted(moved, key=lambda one: one.seq not in left)[:1]
         here = [event] if event is not None else []
         alike = self._near(crossing, event)
         found: dict[int, Candidate] = {}
@@ -190,7 +187,7 @@ class Recorded:
         for why, events in told:
             for one in events:
                 if one.seq not in found and len(found) < CANDIDATES_MAX:
-                    found[one.seq] = self._candidate(crossing, one, why, used)
+                    found[one.seq] = self._candidate(crossing, one, why, left)
         return Match(
             drift=self._drift(crossing, event, ordered=bool(order)),
             seq=event.seq if event is not None else None,
@@ -217,7 +214,7 @@ class Recorded:
     def _near(self, crossing: Crossing, event: Event | None) -> list[Event]:
         """Events of the same name, those first that differ in the fewest places."""
         alike = self._alike.get((crossing.kind, crossing.name), [])
-        around = event or self.last(crossing)
+        around = event or next(reversed(self._at.get(_key(crossing), ())), None)
         middle = bisect_left(alike, around.seq, key=_seq) if around is not None else 0
         first = max(0, min(middle - NEAR_MAX // 2, len(alike) - NEAR_MAX))
         near = alike[first : first + NEAR_MAX]
@@ -233,14 +230,14 @@ class Recorded:
         return sorted(near, key=far)[:CANDIDATES_MAX]
 
     def _candidate(
-        self, crossing: Crossing, event: Event, why: Why, used: Container[int]
+        self, crossing: Crossing, event: Event, why: Why, left: Container[int]
     ) -> Candidate:
         where, more = self._places(crossing, event)
         return Candidate(
             seq=event.seq,
             why=why,
             name=event.name,
-            used=event.seq in used,
+            used=event.seq not in left,
             places=where,
             more_places=more,
         )
@@ -286,10 +283,11 @@ def _seq(event: Event) -> int:
     return event.seq
 
 
-def _asked_before(events: Iterable[Event]) -> list[tuple[int, ...]]:
+def asked_before(events: Iterable[Event]) -> list[tuple[int, ...]]:
     """For each event, what its agent asked for last before it: past what only follows from that.
 
-    Of more than ``BEFORE_MAX`` the last: an order is checked, not proved.
+    An event without causes is let through: lines of execution that begin before anything was asked
+    say none either. Of more than ``BEFORE_MAX`` the last: an order is checked, not proved.
     """
     found: list[tuple[int, ...]] = []
     asked: list[
@@ -304,7 +302,8 @@ def _asked_before(events: Iterable[Event]) -> list[tuple[int, ...]]:
         if not event.cause:
             frontier.clear()
         frontier.append(event.seq)
-        found.append(tuple(sorted(before)[-BEFORE_MAX:]))
-        asked.append((event.seq,) if event.kind in ASKED else found[-1])
+        told = tuple(sorted(before)[-BEFORE_MAX:])
+        found.append(told if event.cause else ())
+        asked.append((event.seq,) if event.kind in ASKED else told)
         agents.append(event.agent)
     return found

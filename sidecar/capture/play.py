@@ -17,38 +17,25 @@ their own.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.canonical import NotCanonical, canonical
+from sidecar.capture.match import Answer as Ended
+from sidecar.capture.match import Crossing, Match, Recorded, asked_before
 from sidecar.tape.codec import Codecs
 from sidecar.tape.compose import NOTHING
+from sidecar.tape.drift import Drift as Drift_
 from sidecar.tape.model import Event, Kind, Seam, Status
 from sidecar.tape.redaction import Redacts
 from sidecar.tape.seal import exact_start, identity
 from sidecar.tape.tape import MISSING, Tape
 from sidecar.tape.value import address, decoded, encoded
 
-DriftKind = Literal[
-    "PROMPT",
-    "PARAMS",
-    "TOOLSET",
-    "ARGS",
-    "ORDER",
-    "MOVED",
-    "EXTRA_CALL",
-    "MISSING_CALL",
-    "RESULT",
-    "ERROR_KIND",
-    "OUTPUT",
-    "STATE",
-    "CLAIM",
-    "FINGERPRINT",
-    "INCOMPARABLE",
-]
+DriftKind = Drift_ | Literal["INCOMPARABLE"]
 _ASSERTED: Final[dict[Kind, DriftKind]] = {
     "llm_call": "PROMPT",
     "tool_call": "ARGS",
@@ -87,7 +74,7 @@ class Drift(Struct, frozen=True, kw_only=True):
     """Where a run left its tape. ``seq`` is the recorded event's, or where it would have stood.
 
     ``expected`` is the recorded event, ``asked`` the crossing that was none of the tape's.
-    ``reason`` says in our words why, and quotes nothing.
+    ``reason`` says in our words why, and quotes nothing. ``match``: what on the tape is nearest.
     """
 
     kind: DriftKind
@@ -95,6 +82,7 @@ class Drift(Struct, frozen=True, kw_only=True):
     reason: str
     asked: Asked | None = None
     expected: Event | None = None
+    match: Match | None = None
 
 
 class Drifted(BaseException):
@@ -141,12 +129,45 @@ class Comparison:
         except NotCanonical:
             return False
 
-    def output(self, value: Any) -> str | None:
-        """The digest of a terminal event's output; None where it has none."""
+    def crossing(self, asked: Asked) -> Crossing:
+        """What is asked, as ``match`` compares it."""
+        said = Crossing(
+            kind=asked.kind, seam=asked.seam, agent=asked.agent, site=asked.site, name=asked.name
+        )
+        if asked.given is NOTHING:
+            return said
         try:
-            return address(canonical(self._redactor.value(encoded(value))))
+            given = self._redactor.value(encoded(asked.given))
+            digest = address(canonical(given))
+            normal = address(canonical(self._codecs.input_of(asked.seam).project(given)))
         except NotCanonical:
+            return said
+        return replace(said, given=given, digest=digest, normal=normal)
+
+    def match(
+        self,
+        tape: Tape,
+        asked: Asked,
+        event: Event | None,
+        left: Container[int],
+        ahead: int | None = None,
+    ) -> Match:
+        """What a crossing is that is none of the tape's: looked for only once it is known to be."""
+        return Recorded(tape, self._codecs).match(self.crossing(asked), event, left, ahead)
+
+    def ended(self, tape: Tape, event: Event, status: Status, output: Any) -> DriftKind | None:
+        """The drift of a run that ends otherwise than its terminal event says."""
+        try:
+            given = self._redactor.value(encoded(output))
+            digest = address(canonical(given))
+        except NotCanonical:
+            given, digest = MISSING, None
+        if (status, digest) == (event.st, event.out_n or event.out):
             return None
+        error = event.err.type if event.err is not None else None
+        end = Ended(status=status, error=error, given=given, digest=digest)
+        found, _ = Recorded(tape, self._codecs).answered(event, end)
+        return next((one for one in ("CLAIM", "ERROR_KIND", "OUTPUT") if one in found), None)
 
     def normal(self, seam: Seam | None, plain: Any) -> str:
         """The digest of what counts of an encoded input. Raises NotCanonical."""
@@ -157,10 +178,12 @@ class Comparison:
 class Cursor:
     """A tape's events by the key of the crossing that asks for them; each is given once."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Sequence[Event]) -> None:
         self._by_key: dict[tuple[Any, ...], Event] = {}
         self.results: dict[int, Event] = {}
         self._left: dict[int, Event] = {}
+        self._before = asked_before(events)
+        self._overtaken: dict[int, int] = {}
         for event in events:
             if event.kind in _REQUIRED:
                 self._by_key[key_of(event)] = event
@@ -176,8 +199,23 @@ class Cursor:
         )
 
     def take(self, event: Event) -> None:
-        """An event was given."""
+        """An event was given; what it comes after and was not given yet, it has overtaken.
+
+        If that never comes it is missing, and not out of order.
+        """
         self._left.pop(event.seq, None)
+        for seq in self._before[event.seq]:
+            if seq in self._left:
+                self._overtaken.setdefault(seq, event.seq)
+
+    def ahead(self, event: Event) -> int | None:
+        """An event that comes after this one and was asked for already."""
+        return self._overtaken.get(event.seq)
+
+    @property
+    def left_seqs(self) -> Container[int]:
+        """The same by seq."""
+        return self._left
 
     @property
     def left(self) -> Iterable[Event]:
@@ -203,25 +241,30 @@ class StrictPlayer:
     def decide(self, asked: Asked) -> Played | Live | Drift:
         """Played, or a drift."""
         event = self.cursor.find(asked)
-        if event is None:
-            return Drift(
-                kind="EXTRA_CALL",
-                seq=next((one.seq for one in self.cursor.left), len(self.tape.events)),
-                reason="the tape holds no such call",
-                asked=asked,
-            )
-        if event.name != asked.name or not self.comparison.same_input(
-            asked.seam, asked.given, event
-        ):
-            return Drift(
-                kind=_ASSERTED[asked.kind],
-                seq=event.seq,
-                reason="it asks something else than was recorded",
-                asked=asked,
-                expected=event,
-            )
+        if event is None or not self.is_asked(asked, event):
+            return self.drift(asked, event)
+        if (ahead := self.cursor.ahead(event)) is not None:
+            return self.drift(asked, event, ahead)
         self.cursor.take(event)
         return Played(event, self.cursor.results.get(event.seq))
+
+    def is_asked(self, asked: Asked, event: Event) -> bool:
+        """Whether a crossing asks what was recorded."""
+        same = event.name == asked.name
+        return same and self.comparison.same_input(asked.seam, asked.given, event)
+
+    def drift(self, asked: Asked, event: Event | None, ahead: int | None = None) -> Drift:
+        """What kind of drift a crossing is; ``event`` stands in its place on the tape."""
+        found = self.comparison.match(self.tape, asked, event, self.cursor.left_seqs, ahead)
+        following = next((one.seq for one in self.cursor.left), len(self.tape.events))
+        return Drift(
+            kind=found.kind or _ASSERTED[asked.kind],
+            seq=following if event is None else event.seq,
+            reason=found.told(),
+            asked=asked,
+            expected=event,
+            match=found,
+        )
 
     def goes_live(self, seam: Seam) -> bool:  # noqa: ARG002
         """Never."""
@@ -237,11 +280,10 @@ class StrictPlayer:
                 expected=event,
             )
         last = self.tape.events[-1]
-        if (status, self.comparison.output(output)) == (last.st, last.out_n or last.out):
+        kind = self.comparison.ended(self.tape, last, status, output)
+        if kind is None:
             return None
-        return Drift(
-            kind="OUTPUT", seq=last.seq, reason="the run ended in another way", expected=last
-        )
+        return Drift(kind=kind, seq=last.seq, reason="the run ended in another way", expected=last)
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from sidecar.canonical import canonical
 from sidecar.capture.comparable import fingerprints, obstacles
-from sidecar.capture.match import Answer, Crossing, Recorded, slower
+from sidecar.capture.match import ASKED, Answer, Crossing, Recorded, slower
+from sidecar.capture.play import Cursor
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.compose import Fact
 from sidecar.tape.files import TapeWriter, read_tape
@@ -47,7 +48,7 @@ RUN = [
     result("read", "s:read", {"total": 49}, 1, start_ns=0, end_ns=1000),
     call("read", "s:read", {"order": 2}),
     result("read", "s:read", {"total": 50}, 3),
-    call("refund", "s:refund", {"order": 1, "amount": 49}),
+    call("refund", "s:refund", {"order": 1, "amount": 49}, cause=(4,)),
     result("refund", "s:refund", {"refunded": 49}, 5),
     Fact(
         kind="terminal",
@@ -78,7 +79,14 @@ def made(folder, facts, header=HEADER, seal=True):
     return read_tape(path)
 
 
-def asks(fact, ord_=0):
+def matched(recorded, fact, seq, done=()):
+    """What a fact asked in the place of an event is, after some were asked for."""
+    events = recorded.tape.events
+    left = {one.seq for one in events if one.kind in ASKED} - {*done}
+    return recorded.match(asks(fact), None if seq is None else events[seq], left)
+
+
+def asks(fact):
     """The crossing that asks what a fact says was asked."""
     given = Redactor().value(encoded(fact.input))
     counted = CODECS.input_of(fact.seam).project(given)
@@ -88,7 +96,6 @@ def asks(fact, ord_=0):
         agent=fact.agent,
         site=fact.site,
         name=fact.name,
-        ord=ord_,
         given=given,
         digest=address(canonical(given)),
         normal=address(canonical(counted)),
@@ -107,15 +114,12 @@ def request(**changes):
 
 @pytest.mark.requirement("REP-02")
 def test_what_was_recorded_is_no_drift(recorded):
-    used = set()
-    for seq, ord_ in ((0, 0), (1, 0), (3, 1), (5, 0)):
-        found = recorded.match(asks(RUN[seq], ord_), used)
-        assert (found.event.seq, found.drift, found.noise, found.told()) == (
-            *(seq, (), False),
-            "as recorded",
-        )
-        used.add(seq)
-    assert recorded.unconsumed(used) == []
+    done = []
+    for seq in (0, 1, 3, 5):
+        found = matched(recorded, RUN[seq], seq, done)
+        assert (found.seq, found.drift, found.noise) == (seq, (), False)
+        assert found.told() == "as recorded" and found.kind is None
+        done.append(seq)
 
 
 @pytest.mark.requirement("REP-02")
@@ -133,23 +137,23 @@ def test_what_was_recorded_is_no_drift(recorded):
     ],
 )
 def test_a_changed_request_is_of_the_kind_of_what_changed(recorded, changes, drift, place):
-    found = recorded.match(asks(request(**changes)))
-    assert (found.drift, found.seq, found.event) == ((drift,), 0, None)
+    found = matched(recorded, request(**changes), 0)
+    assert (found.drift, found.kind, found.seq) == ((drift,), drift, 0)
     nearest = found.candidates[0]
-    assert (nearest.seq, nearest.why) in ((0, "here"),)
+    assert (nearest.seq, nearest.why) == (0, "here")
     assert [one.pointer for one in nearest.places] == [place]
     assert place in found.told() and "refund it" not in found.told()
 
 
 @pytest.mark.requirement("REP-02")
 def test_what_only_a_codec_leaves_out_is_noise(recorded):
-    found = recorded.match(asks(request(timeout=60)))
-    assert found.drift == () and found.noise and found.event.seq == 0
+    found = matched(recorded, request(timeout=60), 0)
+    assert found.drift == () and found.noise and found.seq == 0
 
 
 @pytest.mark.requirement("REP-02")
 def test_a_changed_argument_is_args_and_names_its_place(recorded):
-    found = recorded.match(asks(call("refund", "s:refund", {"order": 1, "amount": 94})), {0, 1, 3})
+    found = matched(recorded, call("refund", "s:refund", {"order": 1, "amount": 94}), 5, (0, 1, 3))
     assert (found.drift, found.seq) == (("ARGS",), 5)
     place = found.candidates[0].places[0]
     assert (place.pointer, place.left, place.right) == ("/amount", 49, 94)
@@ -157,36 +161,43 @@ def test_a_changed_argument_is_args_and_names_its_place(recorded):
 
 @pytest.mark.requirement("REP-02")
 def test_an_input_that_comes_at_another_time_is_order(recorded):
-    found = recorded.match(asks(RUN[3], 0), {0})
+    found = matched(recorded, RUN[3], 1, (0,))
     assert (found.drift, found.seq) == (("ORDER",), 1)
     assert (found.candidates[0].seq, found.candidates[0].why) == (3, "order")
-    # The other site's own order is right, and it comes before what it came after.
-    early = recorded.match(asks(RUN[5]), {0, 1})
-    assert (early.drift, early.waiting, early.seq) == (("ORDER",), (3,), 5)
-    assert "which it comes after" in early.told()
+    # Its place is right, and what comes after it is over.
+    late = recorded.match(asks(RUN[3]), recorded.tape.events[3], {3}, ahead=5)
+    assert (late.drift, late.ahead, late.seq) == (("ORDER",), 5, 3)
+    assert "which comes after it" in late.told()
 
 
 @pytest.mark.requirement("REP-02")
-def test_calls_that_come_after_the_same_may_come_in_any_order(tmp_path):
+def test_what_is_overtaken_is_out_of_order_when_it_comes_and_else_missing(tmp_path):
     side = [
         RUN[0],
         call("read", "s:read", {"order": 1}, cause=(0,)),
         call("refund", "s:refund", {"order": 1}, cause=(0,)),
         result("read", "s:read", 1, 1),
         result("refund", "s:refund", 1, 2),
+        call("mail", "s:mail", {}, cause=(3, 4)),
         RUN[-1],
     ]
-    recorded = Recorded(made(tmp_path, side), CODECS)
-    assert recorded.match(asks(side[2]), {0}).drift == ()
-    assert recorded.match(asks(side[1]), {0, 2}).drift == ()
-    assert recorded.match(asks(side[1]), set()).drift == ("ORDER",)
+    events = made(tmp_path, side).events
+    # Calls that come after the same come in any order; what comes after both is overtaken by none.
+    cursor = Cursor(events)
+    for seq in (0, 2, 1, 5):
+        assert cursor.ahead(events[seq]) is None
+        cursor.take(events[seq])
+    cursor = Cursor(events)
+    for seq in (0, 1, 5):
+        cursor.take(events[seq])
+    assert cursor.ahead(events[2]) == 5
+    assert [one.seq for one in cursor.left] == [2]
 
 
 @pytest.mark.requirement("REP-02")
 def test_a_site_that_moved_explains_and_is_no_kind_of_its_own(recorded):
-    found = recorded.match(
-        asks(call("refund", "s:elsewhere", {"order": 1, "amount": 49})), {0, 1, 3}
-    )
+    moved = call("refund", "s:elsewhere", {"order": 1, "amount": 49})
+    found = matched(recorded, moved, None, (0, 1, 3))
     assert (found.drift, found.moved, found.seq) == (("EXTRA_CALL",), 5, None)
     assert (found.candidates[0].seq, found.candidates[0].why) == (5, "moved")
     assert "another site" in found.told()
@@ -194,31 +205,26 @@ def test_a_site_that_moved_explains_and_is_no_kind_of_its_own(recorded):
 
 @pytest.mark.requirement("REP-02")
 def test_one_call_more_says_how_many_there_were(recorded):
-    found = recorded.match(asks(RUN[3], 2), {0, 1, 3})
+    found = matched(recorded, RUN[3], None, (0, 1, 3))
     assert (found.drift, found.recorded, found.seq) == (("EXTRA_CALL",), 2, None)
     assert {one.seq for one in found.candidates} == {1, 3}
     assert all(one.used for one in found.candidates)
     assert "2 on the tape here" in found.told()
     # It leaves nothing behind: what follows is found as ever.
-    assert recorded.match(asks(RUN[5]), {0, 1, 3}).drift == ()
+    assert matched(recorded, RUN[5], 5, (0, 1, 3)).drift == ()
 
 
 @pytest.mark.requirement("REP-02")
 def test_another_tool_at_the_site_is_one_more_and_one_less(recorded):
-    found = recorded.match(asks(call("delete", "s:refund", {"order": 1})), {0, 1, 3})
+    found = matched(recorded, call("delete", "s:refund", {"order": 1}), 5, (0, 1, 3))
     assert found.drift == ("EXTRA_CALL", "MISSING_CALL") and found.seq == 5
 
 
 @pytest.mark.requirement("REP-02")
 def test_what_nothing_is_like_is_said_so(recorded):
-    found = recorded.match(asks(call("pay", "s:pay", {})))
+    found = matched(recorded, call("pay", "s:pay", {}), None)
     assert found.drift == ("EXTRA_CALL",) and found.candidates == ()
     assert found.told() == "EXTRA_CALL: nothing like it is on the tape"
-
-
-@pytest.mark.requirement("REP-02")
-def test_what_was_not_asked_again_is_left_over(recorded):
-    assert [one.seq for one in recorded.unconsumed({0, 1, 5})] == [3]
 
 
 def answer(value, status="ok", error=None):
@@ -289,18 +295,15 @@ def test_of_calls_with_inputs_of_their_own_each_change_is_found_where_it_is(tmp_
     sites = data.draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=7))
     run = [call(f"t-{one}", f"s:{one}", {"n": n}) for n, one in enumerate(sites)]
     recorded = Recorded(made(tmp_path_factory.mktemp("t"), [*run, RUN[-1]]), CODECS)
-    ords = [sites[:n].count(one) for n, one in enumerate(sites)]
-    used = set()
     changed = data.draw(st.integers(0, len(run) - 1))
+    done = range(changed)
     for n, fact in enumerate(run[:changed]):
-        assert recorded.match(asks(fact, ords[n]), used).drift == ()
-        used.add(n)
+        assert matched(recorded, fact, n, range(n)).drift == ()
     fact = run[changed]
     other = call(fact.name, fact.site, {"n": changed, "more": True})
-    found = recorded.match(asks(other, ords[changed]), used)
+    found = matched(recorded, other, changed, done)
     assert (found.drift, found.seq) == (("ARGS",), changed)
     later = [n for n in range(changed + 1, len(run)) if sites[n] == sites[changed]]
     if later:
-        found = recorded.match(asks(run[later[0]], ords[changed]), used)
+        found = matched(recorded, run[later[0]], changed, done)
         assert (found.drift, found.candidates[0].seq) == (("ORDER",), later[0])
-    assert [one.seq for one in recorded.unconsumed(used)] == [*range(changed, len(run))]
