@@ -41,15 +41,26 @@ class Sites:
             _OURS,
             *(str(Path(paths[key]).resolve()) for key in ("stdlib", "platstdlib", "purelib")),
         }
-        self._known: dict[CodeType, Site | None] = {}
+        # By name, not by code: code objects that look alike are equal, whatever file they are in.
+        self._known: dict[tuple[str, str], Site | None] = {}
+        self._modules: dict[str, str | None] = {}
         self._ids: dict[tuple[Site | None, str, str], str] = {}
 
     def own(self, code: CodeType) -> Site | None:
         """The site of a code object; None where it is not the agent's own."""
+        key = (code.co_filename, code.co_qualname)
         try:
-            return self._known[code]
+            return self._known[key]
         except KeyError:
-            found = self._known[code] = self._found(code)
+            found = self._known[key] = self._found(*key)
+            return found
+
+    def module(self, file: str) -> str | None:
+        """What a file's module is called on a tape; None where it is not the agent's own."""
+        try:
+            return self._modules[file]
+        except KeyError:
+            found = self._modules[file] = self._told(file)
             return found
 
     def caller(self, depth: int = 1) -> Site | None:
@@ -58,10 +69,9 @@ class Sites:
 
     def first(self, frame: FrameType | None) -> Site | None:
         """The first own site from a frame outwards; None where there is none."""
-        known, own = self._known, self.own
+        own = self.own
         while frame is not None:
-            code = frame.f_code
-            found = known[code] if code in known else own(code)
+            found = own(frame.f_code)
             if found is not None:
                 return found
             frame = frame.f_back
@@ -76,21 +86,25 @@ class Sites:
             found = self._ids[key] = site_of(module, qualname, seam, label)
         return found
 
-    def _found(self, code: CodeType) -> Site | None:
-        name = code.co_filename
-        if name.startswith("<"):
+    def _found(self, file: str, qualname: str) -> Site | None:
+        module = self.module(file)
+        if module is None:
             return None
-        place = os.path.realpath(name)
+        for inner in _INNER:
+            qualname = qualname.removesuffix(inner)
+        return Site(module, qualname)
+
+    def _told(self, file: str) -> str | None:
+        if file.startswith("<"):
+            return None
+        place = os.path.realpath(file)
         for root in self._roots:
             if not place.startswith(root + os.sep):
                 continue
             if _INSTALLED.intersection(Path(place).parts) or self._is_foreign(place, root):
                 return None
             module = place[len(root) + 1 :].removesuffix(".py").replace(os.sep, ".")
-            qualname = code.co_qualname
-            for inner in _INNER:
-                qualname = qualname.removesuffix(inner)
-            return Site(module.removesuffix(".__init__"), qualname)
+            return module.removesuffix(".__init__")
         return None
 
     def _is_foreign(self, place: str, root: str) -> bool:
