@@ -18,6 +18,8 @@ from sidecar import clock
 from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, profiled, say, talk, to_json
 from sidecar.cli.tape_diff import diff
+from sidecar.cli.tape_record import record
+from sidecar.cli.tape_replay import replay
 from sidecar.errors import SidecarError
 from sidecar.gate.report.render import form_of, render
 from sidecar.outcome import Exits, Outcome, outcome_of, worst
@@ -35,10 +37,11 @@ _TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
 
 @click.group()
 def command() -> None:
-    """Show, verify, compare, assert on, import and migrate tapes."""
+    """Record, replay, show, verify, compare, assert on, import and migrate tapes."""
 
 
-command.add_command(diff)
+for _one in (record, replay, diff):
+    command.add_command(_one)
 
 
 @command.command()

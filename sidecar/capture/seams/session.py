@@ -219,6 +219,8 @@ class Session:
         self.drift: Drift | None = None
         self.output: dict[str, Any] = {}  # what the terminal event says
         self.refused = 0  # connections that libraries tried to make in strict mode
+        self.taken = opens is None  # whether the recording or replay is this process's
+        self.on_drift: Callable[[Drift], None] | None = None
         self._opens = opens
         self.broken: dict[str, str] = {}  # seams that could not be put in place, and why
         self.main = Lane()
@@ -416,6 +418,7 @@ class Session:
             ours = opens(self)
         finally:
             MUTE.reset(token)
+        self.taken = ours
         if ours:
             self._start()
         else:
@@ -440,10 +443,8 @@ class Session:
 
     def refuse(self, reason: str) -> None:
         """Something that no replay may do is about to be done. Raises Drifted."""
-        if self.drift is None:
-            seq = 0 if self.tally is None else self.tally.events
-            self.drift = Drift(kind="EXTRA_CALL", seq=seq, reason=reason)
-        raise Drifted(self.drift)
+        seq = 0 if self.tally is None else self.tally.events
+        raise self._drifted(Drift(kind="EXTRA_CALL", seq=seq, reason=reason))
 
     # ---- own
 
@@ -457,6 +458,14 @@ class Session:
             x.done()
         elif self._decided(x, asked):
             self.count(x)
+
+    def _drifted(self, drift: Drift) -> Drifted:
+        """The first drift is the run's."""
+        if self.drift is None:
+            self.drift = drift
+            if self.on_drift is not None:
+                self.on_drift(drift)
+        return Drifted(self.drift)
 
     def _leave(self) -> None:
         global _active
@@ -484,8 +493,7 @@ class Session:
         if isinstance(found, Live):
             return False
         if isinstance(found, Drift):
-            self.drift = self.drift or found
-            raise Drifted(self.drift)
+            raise self._drifted(found)
         x._played, x.played = found, True
         x.out, x.status, x.error = answer.out, answer.status, answer.error
         x.chunks, x.use = answer.chunks, answer.usage

@@ -41,6 +41,7 @@ class Sites:
             _OURS,
             *(str(Path(paths[key]).resolve()) for key in ("stdlib", "platstdlib", "purelib")),
         }
+        self._library = str(Path(paths["stdlib"]).resolve())
         # By name, not by code: code objects that look alike are equal, whatever file they are in.
         self._known: dict[tuple[str, str], Site | None] = {}
         self._modules: dict[str, str | None] = {}
@@ -85,6 +86,13 @@ class Sites:
             module, qualname = ("", "") if site is None else (site.module, site.qualname)
             found = self._ids[key] = site_of(module, qualname, seam, label)
         return found
+
+    def is_library(self, code: CodeType) -> bool:
+        """Whether a code object is of the standard library, or of no file."""
+        place = os.path.realpath(code.co_filename)
+        if _INSTALLED.intersection(Path(place).parts):
+            return False
+        return code.co_filename.startswith("<") or place.startswith(self._library + os.sep)
 
     def _found(self, file: str, qualname: str) -> Site | None:
         module = self.module(file)

@@ -1,0 +1,108 @@
+"""What a process is told that is to record or to replay, and what it tells in the end.
+
+**Rules**
+1. An order is JSON in one environment variable, which the process takes away before the agent
+   sees its environment.
+2. A report has no content: kinds, places, digests and reasons in our words.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from sidecar.capture.play import Drift
+from sidecar.capture.record import Capture
+from sidecar.tape.model import Git
+
+VARIABLE: Final = "AGENTTWIN_CAPTURE"
+Mode = Literal["record", "strict"]
+ReplayOutcome = Literal["ok", "diverged", "miss", "incomparable"]
+_MISSED: Final = ("EXTRA_CALL", "MISSING_CALL")
+
+
+class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Record to, or replay from, ``tape``; say how it went in the file ``report``.
+
+    ``roots``: folders of the agent's own files; none = the working directory, or the script's.
+    ``python``: what PYTHONPATH was. ``capture``: of a replay, as the tape says.
+    """
+
+    mode: Mode
+    tape: str
+    report: str
+    capture: Capture = "off"
+    packaging: Literal["packed", "store"] = "packed"
+    durable: bool = False
+    roots: tuple[str, ...] = ()
+    agent: str = "agent"
+    labels: dict[str, str] = {}
+    tenant: str = "default"
+    git: Git | None = None
+    python: str | None = None
+    argv: tuple[str, ...] = ()
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """How a recording went. ``broken``: seams that could not be put in place, and why."""
+
+    tape: str
+    sealed: bool
+    events: int
+    fault: str | None = None
+    broken: dict[str, str] = {}
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """How a replay went. ``exact_digest`` is of what was played; ``recorded`` of the tape."""
+
+    mode: Mode
+    tape: str
+    outcome: ReplayOutcome
+    events: int
+    recorded_events: int
+    exact_digest: str | None
+    recorded_digest: str | None
+    refused: int = 0
+    drift: dict[str, Any] | None = None
+    broken: dict[str, str] = {}
+
+
+def as_text(order: Order) -> str:
+    """An order as its variable's value."""
+    return msgspec.json.encode(order).decode()
+
+
+def read_order(text: str) -> Order:
+    """The order of a variable's value. Raises ValueError."""
+    return msgspec.json.decode(text.encode(), type=Order)
+
+
+def outcome_of(drift: Drift | None) -> ReplayOutcome:
+    """What a replay with this first drift came to."""
+    if drift is None:
+        return "ok"
+    if drift.kind == "INCOMPARABLE":
+        return "incomparable"
+    return "miss" if drift.kind in _MISSED else "diverged"
+
+
+def drift_told(drift: Drift | None) -> dict[str, Any] | None:
+    """A drift in JSON: which, where, and of what; names, never content."""
+    if drift is None:
+        return None
+    asked, event = drift.asked, drift.expected
+    one = asked or event
+    return {
+        "kind": drift.kind,
+        "seq": drift.seq,
+        "reason": drift.reason,
+        "event_kind": None if one is None else one.kind,
+        "seam": None if one is None else one.seam,
+        "agent": None if one is None else one.agent,
+        "name": None if one is None else one.name,
+        "recorded_name": None if event is None else event.name,
+        "site": None if one is None else one.site,
+        "lane": None if asked is None else asked.lane,
+        "hit": None if asked is None else asked.hit,
+    }

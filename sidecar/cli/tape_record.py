@@ -1,0 +1,163 @@
+"""``sidecar tape record``: run an agent and record it.
+
+Rules
+1. The agent runs as it would, without a change; what it prints, its end and its signals are its
+   own.
+2. 0 recorded and the agent returned 0; 1 the agent failed (recorded all the same); 3 a signal ended
+   it, or nothing could be recorded.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sidecar.capture.order import Order
+from sidecar.capture.process import git_of
+from sidecar.capture.record import CAPTURES, Capture
+from sidecar.cli.options import common, emit, profiled, talk
+from sidecar.cli.tape_run import Ended, run, running
+from sidecar.errors import SidecarError
+from sidecar.outcome import Exits, Outcome
+from sidecar.tape.files import Packaging
+
+_NO_CONTENT = (
+    "only digests are kept (--capture off): the tape is L1, and cannot be replayed. "
+    "Record with --capture redacted or full."
+)
+
+
+@click.command()
+@running
+@click.option(
+    "-o",
+    "--to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The new tape; it must not be there.",
+)
+@click.option(
+    "--capture",
+    type=click.Choice(CAPTURES),
+    default="off",
+    show_default=True,
+    help="Content: digests only (no replay), with data masked, or whole.",
+)
+@click.option(
+    "--packaging",
+    type=click.Choice(["packed", "store"]),
+    default="packed",
+    show_default=True,
+    help="`store` keeps blobs in a folder `blobs` beside the tape.",
+)
+@click.option(
+    "--durable", is_flag=True, help="Each event reaches the disk before the agent goes on."
+)
+@click.option("--agent", default="agent", show_default=True, help="Whose events they are.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Kept in the header.")
+@profiled()
+@common()
+def record(
+    command: Sequence[str],
+    roots: Sequence[Path],
+    to: Path,
+    capture: Capture,
+    packaging: Packaging,
+    durable: bool,
+    agent: str,
+    labels: Sequence[str],
+    exits: Exits,
+    config: str | None,  # noqa: ARG001
+    store: str | None,  # noqa: ARG001
+    output: str,
+) -> int:
+    """Run an agent and record what it asks models, tools, the network, the clock, dice and people.
+
+    The agent needs no change: any command that starts Python will do. Exits 1 when the agent
+    failed, 3 when a signal ended it.
+
+    \b
+    Example:
+      $ sidecar tape record -o run.tape --capture redacted -- python agent.py "refund 12"
+      run.tape: 41 events, L3
+    """
+    if to.exists():
+        raise SidecarError(
+            "there is a file already", where=str(to), do="Name one that is not there."
+        )
+    order = Order(
+        mode="record",
+        tape=str(to.resolve()),
+        report="",
+        capture=capture,
+        packaging=packaging,
+        durable=durable,
+        roots=tuple(str(root.resolve()) for root in roots),
+        agent=agent,
+        labels=_labels(labels),
+        git=git_of(roots[0] if roots else Path.cwd()),
+        argv=tuple(command),
+    )
+    ended = run(command, order, quiet=output != "text")
+    value = _told(to, capture, ended, exits)
+    for line in _lines(value, ended, capture):
+        talk(line)
+    if output != "text":
+        emit(value, output, str)
+    return int(value["exit_code"])
+
+
+def _told(to: Path, capture: str, ended: Ended, exits: Exits) -> dict[str, Any]:
+    told = ended.told or {}
+    recorded = bool(told.get("sealed"))
+    if ended.signal is not None or not recorded:
+        outcome = Outcome.INTERNAL
+    else:
+        outcome = Outcome.TARGET_CRASH if ended.code else Outcome.OK
+    return {
+        **exits.told(outcome),
+        "tape": str(to),
+        "sealed": recorded,
+        "events": told.get("events"),
+        "fidelity": ("L1" if capture == "off" else "L3") if recorded else None,
+        "target_exit": ended.code,
+        "target_signal": ended.signal,
+        "fault": told.get("fault"),
+        "broken": told.get("broken", {}),
+    }
+
+
+def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
+    lines: list[str] = []
+    if value["fault"]:
+        lines.append(f"error: {value['fault']}")
+    elif ended.signal is not None:
+        lines.append(f"{value['tape']}: partial, {ended.signal} ended the agent")
+    elif ended.told is None:
+        lines.append(
+            "error: nothing was recorded: no Python process ran a file of the agent's own. "
+            "Name their folder with --root."
+            if not Path(value["tape"]).exists()
+            else f"{value['tape']}: partial, the agent ended without its exit handlers"
+        )
+    else:
+        lines.append(f"{value['tape']}: {value['events']} events, {value['fidelity']}")
+    if ended.code:
+        lines.append(f"the agent exited with {ended.code}")
+    lines += [
+        f"warning: the seam {name} is not in place ({why})" for name, why in value["broken"].items()
+    ]
+    if value["sealed"] and capture == "off":
+        lines.append(_NO_CONTENT)
+    return lines
+
+
+def _labels(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise SidecarError("a label is KEY=VALUE", where="--label")
+        found[key] = value
+    return found

@@ -1,0 +1,110 @@
+"""``sidecar tape record`` and ``replay``: an agent's command, unchanged."""
+
+import sys
+
+import pytest
+from agent_rig import ROOT, AgentFolder
+
+from sidecar.tape.files import examine, read_tape
+
+pytestmark = pytest.mark.requirement("REP-01")
+
+AGENT = """
+import os, subprocess, sys
+print("PYTHONPATH" in os.environ, "AGENTTWIN_CAPTURE" in os.environ, sys.argv[1:])
+"""
+NETWORK = """
+import socket
+try:
+    socket.create_connection(("127.0.0.1", 1), timeout=1)
+except OSError:
+    pass
+"""
+
+
+@pytest.fixture
+def agent(tmp_path):
+    return AgentFolder(tmp_path)
+
+
+@pytest.mark.requirement("TAP-02")
+def test_an_agent_is_recorded_and_replayed_and_sees_nothing_of_it(agent, tmp_path):
+    agent.write(AGENT)
+    (tmp_path / "own").mkdir()
+    agent.write("print('users own')", "own/sitecustomize.py")
+    agent.environment = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'own'}"}
+    ran = agent.record("a b")
+    assert (ran.code, ran.out) == (0, "users own\nusers own\nTrue False ['a b']\n"), ran.err
+    assert ran.err == "run.tape: 2 events, L3\n"
+    assert examine(tmp_path / "run.tape").holds
+    ran = agent.replay("a b", options=())
+    assert (ran.code, ran.err) == (0, "run.tape: as recorded, 2 events\n")
+
+
+def test_a_strict_replay_has_no_way_out(agent):
+    agent.write("print('nothing')")
+    assert agent.record().code == 0
+    agent.write(NETWORK)
+    ran = agent.replay()
+    assert ran.code == 2
+    assert ran.json["drift"]["kind"] == "EXTRA_CALL"
+    assert "a name would be looked up" in ran.err
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+def test_how_a_recording_ends_is_told_apart(agent, tmp_path):
+    ends = {
+        "import sys; sys.exit(2)": (1, "target_crash", True, 2),
+        "raise ValueError('sk-not-to-be-shown')": (1, "target_crash", True, 1),
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": (3, "internal", False, None),
+        "import os; os._exit(0)": (3, "internal", False, 0),
+    }
+    for number, (text, (code, outcome, sealed, target)) in enumerate(ends.items()):
+        agent.write(text)
+        tape = f"{number}.tape"
+        ran = agent.record(tape=tape, options=["--output", "json"])
+        said = ran.json
+        assert (ran.code, said["outcome"], said["sealed"], said["target_exit"]) == (
+            *(code, outcome, sealed),
+            target,
+        )
+        assert (examine(tmp_path / tape).state == "sealed") is sealed
+
+
+@pytest.mark.full
+def test_a_tape_of_digests_is_refused_for_replay_and_says_why(agent):
+    agent.write("print()")
+    ran = agent.record(capture="off")
+    assert ran.code == 0
+    assert "cannot be replayed" in ran.err
+    ran = agent.replay()
+    assert (ran.code, ran.json["outcome"]) == (2, "incomparable")
+    assert ran.json["drift"]["reason"].startswith("PARTIAL")
+
+
+@pytest.mark.full
+def test_a_launcher_leaves_the_tape_to_the_agent_it_starts(agent, tmp_path):
+    agent.write("import sys; print(sys.argv)")
+    launcher = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))"
+    ran = agent.sidecar(
+        *("tape", "record", "-o", "run.tape", "--capture", "full", "--"),
+        *(sys.executable, "-c", launcher, "agent.py", "x"),
+    )
+    assert (ran.code, ran.out) == (0, "['agent.py', 'x']\n"), ran.err
+    assert examine(tmp_path / "run.tape").holds
+
+
+@pytest.mark.full
+def test_what_a_recorded_agent_starts_records_nothing(agent, tmp_path):
+    agent.write(
+        "import os, subprocess, sys\n"
+        "subprocess.check_call([sys.executable, 'inner.py'])\n"
+        "if hasattr(os, 'fork') and os.fork() == 0:\n"
+        "    sys.exit(0)\n"
+    )
+    agent.write("import os; print('AGENTTWIN_CAPTURE' in os.environ)", "inner.py")
+    ran = agent.record()
+    assert (ran.code, ran.out) == (0, "False\n"), ran.err
+    assert [one.kind for one in read_tape(tmp_path / "run.tape").events] == ["decision", "terminal"]
+    assert examine(tmp_path / "run.tape").holds
