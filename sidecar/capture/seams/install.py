@@ -19,8 +19,9 @@ from typing import Any, Final
 from sidecar.capture.seams.session import Session
 
 _HERE: Final = "sidecar.capture.seams."
-AT_ONCE: Final[tuple[str, ...]] = ()
-ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {}  # module of a library -> seams to install
+AT_ONCE: Final[tuple[str, ...]] = ("clock",)
+# module of a library -> seams to install
+ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {"asyncio": ("clock_asyncio",)}
 _MISSING: Final = object()
 
 

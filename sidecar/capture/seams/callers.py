@@ -1,0 +1,83 @@
+"""Whose a call is: told by the file of the frame it comes from, at the price of one dictionary.
+
+**Rules**
+1. ``KNOWN`` maps files to whether they are the agent's own. It holds for one session and is empty
+   where there is none: then no call is the agent's.
+2. A file that is looked through belongs to whoever called it: ``Path.read_text`` is a read of its
+   caller's, and so is ``os.environ.get``. Nothing else is: a library that the agent calls keeps its
+   clock, its dice and its files.
+3. Code of no file (``<string>``: what ``dataclass`` writes) belongs to the module it runs in.
+"""
+
+import os
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+from sidecar.capture.seams.session import Session
+from sidecar.capture.seams.sites import Sites
+
+KNOWN: Final[dict[str, bool]] = {}
+_LOOKED_THROUGH: Final = (
+    *("os", "_collections_abc", "pathlib", "pathlib._local", "pathlib._abc", "pathlib._os"),
+    *("glob", "genericpath", "posixpath", "ntpath", "codecs", "fileinput", "configparser"),
+    *("gzip", "bz2", "lzma", "_compression", "compression._common._streams", "zipfile", "tarfile"),
+)
+_sites: Sites | None = None
+
+
+def begin(session: Session) -> None:
+    """Know this session's own files; forgotten when it ends. Twice is once."""
+    global _sites
+    if _sites is not session.sites:
+        KNOWN.clear()
+        _sites = session.sites
+        session.on_end(_forget)
+
+
+def is_own(frame: FrameType | None) -> bool:
+    """Whether a call from this frame is the agent's own."""
+    sites = _sites
+    if sites is None:
+        return False
+    while frame is not None:
+        name = frame.f_code.co_filename
+        known = KNOWN.get(name)
+        if known is not None:
+            return known
+        if name in THROUGH:
+            frame = frame.f_back
+        elif name.startswith("<"):
+            if is_own_file(frame.f_globals.get("__file__")):
+                return True
+            frame = frame.f_back
+        else:
+            KNOWN[name] = found = sites.module(name) is not None
+            return found
+    return False
+
+
+def is_own_file(name: object) -> bool:
+    """Whether a file is the agent's own."""
+    if _sites is None or not isinstance(name, str) or name in THROUGH:
+        return False
+    found = KNOWN.get(name)
+    if found is None:
+        KNOWN[name] = found = _sites.module(name) is not None
+    return found
+
+
+def _forget() -> None:
+    global _sites
+    _sites = None
+    KNOWN.clear()
+
+
+def _through() -> Iterator[str]:
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - as the frames spell it
+    for name in _LOOKED_THROUGH:
+        place = os.path.join(library, *name.split("."))  # noqa: PTH118
+        yield from (f"<frozen {name}>", f"{place}.py", os.path.join(place, "__init__.py"))  # noqa: PTH118
+
+
+THROUGH: Final = frozenset(_through())
