@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
+from sidecar.gateway.policy.bundle import Module, make_bundle
 from sidecar.gateway.policy.client import Child
-from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LOAD
+from sidecar.gateway.policy.fold import fold
+from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LOAD, TREE
+from sidecar.gateway.policy.rego import read_module
 
 CORPUS = Path(__file__).parents[3] / "shared/corpora/rego/opa-compliance-v1.jsonl.gz"
 SECONDS = 5.0
@@ -62,12 +66,15 @@ def as_input(case):
         return False, None
 
 
-async def ask_all(asked):
-    """What the engine says to each case, in order."""
+async def ask_all(asked, *, folded=False):
+    """What the engine says to each case, in order.
+
+    ``folded``: with its modules as the gateway's children hold them.
+    """
     child, found = await Child.start(), []
     try:
         for case in asked:
-            status, answer = await _ask_case(child, case)
+            status, answer = await _ask_case(child, case, folded)
             found.append(_judge(case, status, answer))
             if status in (LAST, _CRASHED, _SILENT):
                 await _end(child)
@@ -77,15 +84,28 @@ async def ask_all(asked):
     return found
 
 
-async def _ask_case(child, case):
+async def _ask_case(child, case, folded):
     texts = enumerate(case.get("modules", []))
     modules = [[f"module_{number}.rego", text] for number, text in texts]
     modules.append(["query.rego", _question(case)])
     bundle = {"modules": modules, "data": case.get("data") or {}, "warm": False}
     status, answer = await _ask(child, LOAD, json.dumps(bundle).encode())
+    if status == ANSWER and folded:
+        bundle["modules"] = await _folded(child, bundle)
+        status, answer = await _ask(child, LOAD, json.dumps(bundle).encode())
     if status != ANSWER:
         return status, answer
     return await _ask(child, DECIDE, json.dumps(as_input(case)[1]).encode())
+
+
+async def _folded(child, bundle):
+    status, trees = await _ask(child, TREE, b"")
+    assert status == ANSWER
+    modules = [read_module(tree) for tree in json.loads(trees)]
+    made = make_bundle([Module(*module) for module in bundle["modules"]], [])
+    made = replace(made, data=bundle["data"])
+    folded = fold(made, modules, entries=["data.agenttwin.v1.decide"])
+    return [[module.path, module.text] for module in folded.modules]
 
 
 def _question(case):

@@ -10,13 +10,15 @@ from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST, LOAD
 
 
-async def embedded_answers(folder, inputs, *, inspected=True):
-    """What the engine says to each: decide, list, decide, list, …; None undefined, or "error"."""
+async def embedded_answers(folder, inputs, *, inspected=True, folded=True):
+    """What the engine says to each: decide, list, decide, list, …; None undefined, or "error".
+
+    ``folded``: as the gateway's children hold the bundle."""
     bundle = load_bundle(folder)
     if inspected:
         found = await inspect(bundle)
         assert found.findings == ()
-        child, bundle = found.child, found.bundle
+        child, bundle = found.child, found.folded if folded else found.bundle
     else:
         child = await Child.start()
     await child.load(bundle, warm=False)

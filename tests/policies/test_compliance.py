@@ -56,6 +56,14 @@ def test_what_is_listed_still_differs_so_that_the_list_only_shrinks(answers):
     assert all(reason.strip() for reason in (*OUTSIDE.values(), *SKIPPED.values()))
 
 
+@pytest.mark.full
+@pytest.mark.requirement("GW-03")
+def test_every_case_has_the_same_answer_or_error_when_its_modules_are_folded(answers):
+    folded = asyncio.run(ask_all([case for case, _, _ in answers], folded=True))
+    same = zip(answers, folded, strict=True)
+    assert {case["id"]: (said, now) for (case, _, said), now in same if said != now} == {}
+
+
 def test_no_policy_may_call_a_built_in_on_which_the_engines_differ():
     assert OUTSIDE.keys() & BUILTINS == set()
 

@@ -61,11 +61,12 @@ def test_the_corpus_has_every_effect_and_most_reasons(rows):
 
 
 @pytest.mark.requirement("GW-03")
+@pytest.mark.parametrize("folded", [True, False])
 @pytest.mark.parametrize("name", ["shipped", "tuned"])
-def test_the_embedded_engine_decides_every_document_as_opa_did(rows, folders, name):
+def test_the_embedded_engine_decides_every_document_as_opa_did(rows, folders, name, folded):
     asked = [row for row in rows if row["bundle"] == name]
     documents = [row["input"] for row in asked]
-    ours = asyncio.run(embedded_answers(folders[name], documents))
+    ours = asyncio.run(embedded_answers(folders[name], documents, folded=folded))
     for number, row in enumerate(asked):
         mine = ours[2 * number + ENTRIES[row["entry"]]]
         assert canonical(mine) == canonical(theirs(row)), (row, mine)

@@ -28,7 +28,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     ``wide_negations``: lines of a ``not`` over more than a reference, or than plain local
     variables. ``open_head``: a variable stands in its name with more after it, as in ``p[x].q``.
-    ``inputs``: what of the input it refers to, as far as that is known.
+    ``inputs``: what of the input it refers to, as far as that is known. ``node``: its tree;
+    ``local``: the names it makes for itself.
     """
 
     path: Path
@@ -44,55 +45,62 @@ class Rule(Struct, frozen=True, kw_only=True):
     only_negations: bool
     wide_negations: tuple[int, ...]
     open_head: bool
+    node: Node
+    local: frozenset[str]
 
 
-class RegoModule(Struct, frozen=True, kw_only=True):
-    """One module's rules, and its package's path."""
+class Scope(Struct, frozen=True):
+    """What names mean in a module: its text, its package, and what it imports by which name."""
 
-    file: str
-    package: Path
-    rules: tuple[Rule, ...]
-
-
-def read_module(tree: Node) -> RegoModule:
-    """A module of a tree as regorus gives it."""
-    text, file = tree["source"]["contents"].encode(), tree["source"]["file"]
-    package = ("data", *_static(tree["ast"]["package"]["refr"]))
-    scope = _Scope(text, package, _imports(tree["ast"]["imports"], text))
-    return RegoModule(
-        file=file,
-        package=package,
-        rules=tuple(_rule(node, file, scope) for node in tree["ast"]["rules"]),
-    )
-
-
-class _Scope(Struct, frozen=True):
     text: bytes
     package: Path
     imports: Mapping[str, Path]
 
     def resolve(self, path: Path) -> Path:
+        """The path with its import, where it begins with one."""
         if path[0] in self.imports:
             return (*self.imports[path[0]], *path[1:])
         return path
 
 
+class RegoModule(Struct, frozen=True, kw_only=True):
+    """One module's rules, its package's path, and what its names mean."""
+
+    file: str
+    package: Path
+    rules: tuple[Rule, ...]
+    scope: Scope
+
+
+def read_module(tree: Node) -> RegoModule:
+    """A module of a tree as regorus gives it."""
+    text, file = tree["source"]["contents"].encode(), tree["source"]["file"]
+    package = ("data", *static_path(tree["ast"]["package"]["refr"]))
+    scope = Scope(text, package, _imports(tree["ast"]["imports"], text))
+    return RegoModule(
+        file=file,
+        package=package,
+        rules=tuple(_rule(node, file, scope) for node in tree["ast"]["rules"]),
+        scope=scope,
+    )
+
+
 def _imports(nodes: list[Node], text: bytes) -> dict[str, Path]:
     found = {}
     for node in nodes:
-        path = _static(node["refr"])
+        path = static_path(node["refr"])
         alias = node.get("as")
         found[_spanned(alias, text) if alias else path[-1]] = path
     return found
 
 
-def _rule(node: Node, file: str, scope: _Scope) -> Rule:
+def _rule(node: Node, file: str, scope: Scope) -> Rule:
     kind, body = next(iter(node.items()))
     head = body if kind == "Default" else next(iter(body["head"].values()))
-    local = set(_declared(body, scope.text))
-    tree = _without_head_name(kind, body, head)
+    local = frozenset(_declared(body, scope.text))
+    tree = without_name(node)
     return Rule(
-        path=(*scope.package, *_static(head["refr"])),
+        path=(*scope.package, *static_path(head["refr"])),
         file=file,
         line=body["span"]["line"],
         is_default=kind == "Default",
@@ -104,11 +112,16 @@ def _rule(node: Node, file: str, scope: _Scope) -> Rule:
         values=tuple(_values(kind, body, head)),
         only_negations=kind == "Spec" and _only_negations(body["bodies"]),
         wide_negations=tuple(_wide_negations(tree, local)),
-        open_head=len(_static(head["refr"])) < _length(head["refr"]) - 1,
+        open_head=len(static_path(head["refr"])) < path_length(head["refr"]) - 1,
+        node=node,
+        local=local,
     )
 
 
-def _without_head_name(kind: str, body: Node, head: Node) -> Any:
+def without_name(node: Node) -> Any:
+    """The tree of a rule but for its name."""
+    kind, body = next(iter(node.items()))
+    head = body if kind == "Default" else next(iter(body["head"].values()))
     parts = [value for key, value in head.items() if key != "refr"]
     index = head["refr"].get("RefBrack", {}).get("index")
     return [*parts, index, body.get("bodies") if kind == "Spec" else None]
@@ -146,30 +159,30 @@ def walk(node: Any) -> Iterator[tuple[str, Node]]:
             stack.extend(item)
 
 
-def _calls(tree: Any, scope: _Scope) -> Iterator[Call]:
+def _calls(tree: Any, scope: Scope) -> Iterator[Call]:
     for tag, node in walk(tree):
         if tag == "Call":
-            path = scope.resolve(_static(node["fcn"]))
+            path = scope.resolve(static_path(node["fcn"]))
             yield Call(path, tuple(node["params"]), node["span"]["line"])
 
 
-def _references(tree: Any, scope: _Scope, local: set[str]) -> Iterator[Path]:
-    for reference in _whole_references(tree):
-        path = _static(reference)
+def _references(tree: Any, scope: Scope, local: frozenset[str]) -> Iterator[Path]:
+    for reference in whole_references(tree):
+        path = static_path(reference)
         if not path or path[0] in local or path[0] == "input":
             continue
         resolved = scope.resolve(path)
         yield resolved if resolved[0] == "data" else (*scope.package, *path)
 
 
-def _inputs(tree: Any, scope: _Scope, local: set[str]) -> Iterator[Path]:
-    for reference in _whole_references(tree):
-        path = _static(reference)
+def _inputs(tree: Any, scope: Scope, local: frozenset[str]) -> Iterator[Path]:
+    for reference in whole_references(tree):
+        path = static_path(reference)
         if path and path[0] not in local and scope.resolve(path)[0] == "input":
             yield scope.resolve(path)
 
 
-def _whole_references(tree: Any) -> Iterator[Node]:
+def whole_references(tree: Any) -> Iterator[Node]:
     """References as written, not the shorter ones they are made of; those in an index count too."""
     stack = [tree]
     while stack:
@@ -192,34 +205,34 @@ def _whole_references(tree: Any) -> Iterator[Node]:
             stack.append(base)
 
 
-def _wide_negations(tree: Any, local: set[str]) -> Iterator[int]:
+def _wide_negations(tree: Any, local: frozenset[str]) -> Iterator[int]:
     for tag, node in walk(tree):
         if tag == "NotExpr" and not _is_narrow(node["expr"], local):
             yield node["span"]["line"]
 
 
-def _is_narrow(expression: Node, local: set[str]) -> bool:
+def _is_narrow(expression: Node, local: frozenset[str]) -> bool:
     tag, node = next(iter(expression.items()))
     if tag in ("Var", "RefDot", "RefBrack"):
-        inner = [each for each in _whole_references(expression) if each != expression]
+        inner = [each for each in whole_references(expression) if each != expression]
         return all(_is_plain(each, local) for each in inner)
     operands = [value for key, value in node.items() if key != "fcn"]
-    return all(_is_plain(each, local) for each in _whole_references(operands)) and not any(
+    return all(_is_plain(each, local) for each in whole_references(operands)) and not any(
         each == "Call" for each, _ in walk(operands)
     )
 
 
-def _is_plain(reference: Node, local: set[str]) -> bool:
+def _is_plain(reference: Node, local: frozenset[str]) -> bool:
     return reference.get("Var", {}).get("value") in local
 
 
-def _mocked(tree: Any, scope: _Scope) -> Iterator[Path]:
+def _mocked(tree: Any, scope: Scope) -> Iterator[Path]:
     stack = [tree]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
             for modifier in item.get("with_mods") or ():
-                yield scope.resolve(_static(modifier["refr"]))
+                yield scope.resolve(static_path(modifier["refr"]))
             stack.extend(item.values())
         elif isinstance(item, list):
             stack.extend(item)
@@ -259,7 +272,7 @@ def _spanned(span: Node, text: bytes) -> str:
     return text[span["start"] : span["end"]].decode()
 
 
-def _static(node: Node) -> Path:
+def static_path(node: Node) -> Path:
     """The leading part of a reference that is known without evaluation."""
     tag, content = next(iter(node.items()))
     if tag == "Var":
@@ -275,10 +288,11 @@ def _static(node: Node) -> Path:
 
 
 def _prefix(node: Node) -> tuple[Path, bool]:
-    path = _static(node)
-    return path, len(path) == _length(node)
+    path = static_path(node)
+    return path, len(path) == path_length(node)
 
 
-def _length(node: Node) -> int:
+def path_length(node: Node) -> int:
+    """How many parts a reference has, known or not; 1 for what is none."""
     tag, content = next(iter(node.items()))
-    return 1 + _length(content["refr"]) if tag in ("RefDot", "RefBrack") else 1
+    return 1 + path_length(content["refr"]) if tag in ("RefDot", "RefBrack") else 1

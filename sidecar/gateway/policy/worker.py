@@ -9,7 +9,7 @@
 3. Only the request at the head is suspect. Those behind it are sent to the spare, in order.
 4. An answer for another request than the head's is a broken child: killed, and the head denied.
 5. A bundle is linted before it decides anything; one that does not load, or has findings, refuses
-   to start.
+   to start. The children hold it folded with its data (``fold``), under its own revision.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class PolicyWorker:
         """Check the engine, lint the bundle, start both children. Raises SidecarError."""
         self._engine = check_engine()
         inspected = await inspect(self._bundle)
-        child, self._bundle, self._reads = inspected.child, inspected.bundle, inspected.reads
+        child, self._bundle, self._reads = inspected.child, inspected.folded, inspected.reads
         if inspected.findings:
             child.kill()
             await child.ended()

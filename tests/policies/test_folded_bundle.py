@@ -1,0 +1,61 @@
+"""The default bundle decides the same whether it is folded with its settings or not, whatever they
+are.
+"""
+
+import copy
+import json
+import random
+
+import pytest
+import regorus
+import yaml
+from make_golden import HERE, documents
+from msgspec.structs import replace
+
+from sidecar.gateway.policy.document import encode
+from sidecar.gateway.policy.files import load_bundle
+from sidecar.gateway.policy.fold import fold
+from sidecar.gateway.policy.rego import read_module
+
+ENTRY = {"decide": "data.agenttwin.v1.decide", "list": "data.agenttwin.v1.list"}
+
+
+def engine(bundle):
+    made = regorus.Engine()
+    for module in bundle.modules:
+        made.add_policy(module.path, module.text)
+    made.add_data_json(json.dumps(bundle.data))
+    return made
+
+
+def folded(bundle):
+    trees = json.loads(engine(bundle).get_ast_as_json())
+    return fold(bundle, [read_module(tree) for tree in trees])
+
+
+def said(engine, rule, document):
+    """The engine's answer on a document, or its error."""
+    engine.set_input_json(document)
+    try:
+        return json.loads(engine.eval_rule_as_json(rule))
+    except RuntimeError as error:
+        return str(error).partition("Stack backtrace")[0]
+
+
+@pytest.mark.requirement("GW-03")
+@pytest.mark.parametrize("seed", range(6))
+def test_the_default_bundle_decides_the_same_folded_with_any_settings(seed):
+    dice, shipped = random.Random(seed), load_bundle()
+    tuned = yaml.safe_load((HERE / "tuned.yaml").read_text())["settings"]
+    data = copy.deepcopy(shipped.data)
+    for part in sorted(tuned):
+        if dice.random() < 0.4:
+            data["settings"][part] = tuned[part]
+        elif dice.random() < 0.2:
+            data["settings"].pop(part, None)
+    bundle = replace(shipped, data=data)
+    before, after = engine(bundle), engine(folded(bundle))
+    for _ in range(25):
+        for entry, document in documents(dice):
+            text = encode(document).decode()
+            assert said(before, ENTRY[entry], text) == said(after, ENTRY[entry], text), document
