@@ -60,10 +60,14 @@ class Asked(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Played(Struct, frozen=True):
-    """Answered by ``event``; a tool's answer is in ``result``, None where it was in flight."""
+    """Answered by ``event``; a tool's answer is in ``result``, None where it was in flight.
+
+    ``answer``: another answer than the tape's, as a mode of replay was told to give.
+    """
 
     event: Event
     result: Event | None = None
+    answer: "Answer | None" = None
 
 
 class Live(Struct, frozen=True):
@@ -169,6 +173,14 @@ class Comparison:
         found, _ = Recorded(tape, self._codecs).answered(event, end)
         return next((one for one in ("CLAIM", "ERROR_KIND", "OUTPUT") if one in found), None)
 
+    def same_but(self, seam: Seam | None, one: Any, other: Any, members: Container[str]) -> bool:
+        """Whether two encoded inputs are the same but for some of their members."""
+        if not (isinstance(one, dict) and isinstance(other, dict)):
+            return False
+        project = self._codecs.input_of(seam).project
+        rest = [{k: v for k, v in each.items() if k not in members} for each in (one, other)]
+        return canonical(project(rest[0])) == canonical(project(rest[1]))
+
     def normal(self, seam: Seam | None, plain: Any) -> str:
         """The digest of what counts of an encoded input. Raises NotCanonical."""
         redacted = self._redactor.value(plain)
@@ -211,6 +223,10 @@ class Cursor:
     def ahead(self, event: Event) -> int | None:
         """An event that comes after this one and was asked for already."""
         return self._overtaken.get(event.seq)
+
+    def is_left(self, event: Event) -> bool:
+        """Whether nobody asked for it yet."""
+        return event.seq in self._left
 
     @property
     def left_seqs(self) -> Container[int]:
@@ -299,6 +315,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 def answer_of(tape: Tape, played: Played) -> Answer:
     """What stands on a tape as the answer to a crossing."""
+    if played.answer is not None:
+        return played.answer
     event = played.event
     if event.kind == "tool_call":
         if played.result is None:

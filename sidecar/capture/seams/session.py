@@ -556,7 +556,8 @@ class Session:
         event, result = played.event, played.result
         last = result or event
         x._chunks = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
-        out = x.out if last.out is not None else NOTHING
+        said_out = last.out is not None if played.answer is None else x.error is None
+        out = x.out if said_out else NOTHING
         cause = x._cause
         said = {key: item for key, item in last.attr.items() if key not in ("lane", "hit")}
         if event.kind != "tool_call":

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from sidecar.canonical import NotCanonical
 from sidecar.evaluate.assertions.finding import Finding, broken, held, unanswered, unasked
-from sidecar.evaluate.assertions.patch import Patched, PatchFailed
 from sidecar.evaluate.assertions.specs import STATE, StateInvariant
 from sidecar.evaluate.assertions.view import View, no_content, unseen
 from sidecar.expression.cel import Expression, ExpressionFailed, compile_expression
 from sidecar.tape.model import Event
+from sidecar.tape.patch import Patched, PatchFailed
 from sidecar.tape.tape import MISSING
 from sidecar.tape.value import decoded, encoded, matches, payload
 

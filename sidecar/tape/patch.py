@@ -8,7 +8,7 @@ Rules
 
 from typing import Any, Final
 
-from sidecar.evaluate.matching import same
+from sidecar.canonical import canonical
 
 NODES_MAX: Final = 1_000_000
 
@@ -43,7 +43,7 @@ class Patched:
     def _apply(self, one: dict[str, Any]) -> None:
         name, path, root = one["op"], _steps(one["path"]), self._root
         if name == "test":
-            if not same(_at(root, path), one["value"]):
+            if canonical(_at(root, path)) != canonical(one["value"]):
                 raise PatchFailed("a test in the patch does not hold")
         elif name == "remove":
             _take(root, path)
