@@ -11,7 +11,7 @@
 
 import builtins
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -59,6 +59,23 @@ def payload(tell: Callable[[T], Any], value: T) -> Any:
         return tell(value)
     except Untold:
         return _NEVER
+
+
+def described(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
+    """What a function was called with; of what cannot be told, its class."""
+    listed = [_described(one) for one in args]
+    return (
+        {"args": listed, **{key: _described(one) for key, one in kwargs.items()}}
+        if kwargs
+        else listed
+    )
+
+
+def _described(value: Any) -> Any:
+    try:
+        return told(value)
+    except Untold:
+        return {"type": "object", "value": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
 def failed(x: Crossing, error: BaseException) -> None:
