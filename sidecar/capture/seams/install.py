@@ -19,7 +19,7 @@ from typing import Any, Final
 from sidecar.capture.seams.session import Session
 
 _HERE: Final = "sidecar.capture.seams."
-AT_ONCE: Final[tuple[str, ...]] = ("clock", "entropy", "entropy_random")
+AT_ONCE: Final[tuple[str, ...]] = ("clock", "entropy", "entropy_random", "env")
 # module of a library -> seams to install
 ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "asyncio": ("clock_asyncio",),
