@@ -1,0 +1,1 @@
+"""Which point of an order introduced a behaviour (docs/specs/bisect.md)."""

@@ -1,0 +1,1 @@
+"""Commits, worktrees and oracles: everything of a bisection that starts a process."""
