@@ -1,0 +1,83 @@
+"""Tapes and assertions of a test project, on disk.
+
+**Rules**
+1. A recording is written beside its place and takes it whole, at its end: who reads it meanwhile
+   finds the old tape, and a run that failed leaves it as it was.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sidecar.errors import SidecarError
+from sidecar.tape.files import read_tape
+from sidecar.tape.tape import Tape
+
+if TYPE_CHECKING:  # loaded where something is asserted: it brings the expression engine
+    from sidecar.evaluate.assertions.parse import Named
+    from sidecar.evaluate.assertions.specs import Assertion
+
+StrPath = str | os.PathLike[str]
+
+
+def load(path: StrPath) -> Tape:
+    """The tape of a file, whole or partial. Raises SidecarError for what is none."""
+    return read_tape(Path(path))
+
+
+def named(wanted: "Sequence[Assertion | StrPath]") -> "tuple[Named, ...]":
+    """Assertions, and those of YAML files among them, each by an id. Raises SidecarError."""
+    from sidecar.evaluate.assertions.parse import Named, assertions_of
+    from sidecar.evaluate.assertions.specs import SPEC_OF, Assertion
+
+    found: list[Named] = []
+    for one in wanted:
+        if isinstance(one, Assertion):
+            found.append(Named(id=f"{SPEC_OF[type(one)]}-{len(found) + 1}", assertion=one))
+            continue
+        if not isinstance(one, str | os.PathLike):
+            raise SidecarError(
+                f"a {type(one).__name__} is no assertion",
+                do="Give what a factory of sidecar.evaluate.assertions.factories made, or a file.",
+            )
+        try:
+            text = Path(one).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            said = getattr(error, "strerror", None) or "it is no UTF-8"
+            raise SidecarError(
+                f"the assertions cannot be read: {said}", where=os.fspath(one)
+            ) from None
+        found += assertions_of(text, name=os.fspath(one))
+    return tuple(found)
+
+
+def waiting_place(path: Path) -> Path:
+    """Where a tape is written until it takes its place, on the same disk; its folder is made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        waiting = path.with_name(f".{path.name}.{os.getpid()}")
+        waiting.unlink(missing_ok=True)
+    except OSError as error:
+        raise SidecarError(
+            f"the tape cannot be written: {error.strerror}", where=str(path)
+        ) from None
+    return waiting
+
+
+def take_place(waiting: Path, path: Path) -> None:
+    """A finished tape in its place. Raises SidecarError."""
+    try:
+        waiting.replace(path)
+    except OSError as error:
+        raise SidecarError(
+            f"the tape cannot be written: {error.strerror}", where=str(path)
+        ) from None
+
+
+def is_there(path: StrPath) -> bool:
+    """Whether there is a file, or may be: where nobody lets us look, reading it says so."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return True

@@ -1,0 +1,209 @@
+"""pytest plugin: a test's agent is replayed from a tape, and the tape is asserted on.
+
+**Rules**
+1. A test is touched only when it asks: with the fixture ``tape``, or a mark that names a tape.
+   Whatever else is needed is imported then, and not before.
+2. Nothing is recorded unless ``--tape-record`` says so.
+3. A drift or an assertion that does not hold is a FAILURE; a tape that is missing, damaged or
+   cannot be compared, and what cannot be decided, is an ERROR; nothing that could be asked, a SKIP.
+4. A test that fails by itself fails with its own words, and leaves its tape as it was.
+
+How it is used: docs/howto/tape-tests.md.
+"""
+
+import os
+import re
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:  # imported where a test asks for a tape
+    from sidecar.capture.play import Drifted
+    from sidecar.testing.taped import TapedTest, Wanted
+
+_TAPED: Final = pytest.StashKey["TapedTest"]()
+_UNDECIDED: Final = pytest.StashKey[str]()
+_MARK: Final = "tape"
+_KEYWORDS: Final = frozenset({"mode", "assertions", "capture", "agent", "strict"})
+_SKIPPED, _RECORDED = "tape_skipped", "tape_recorded"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--tape-record``, ``--tape-strict`` and the ini key ``tape_roots``."""
+    group = parser.getgroup("tapes", "tapes of agents (agenttwin-sidecar)")
+    group.addoption(
+        "--tape-record",
+        choices=("none", "once", "all"),
+        default="none",
+        help="record no tape and fail without one (none, the default), those that are not there "
+        "(once), or all anew (all)",
+    )
+    group.addoption(
+        "--tape-strict",
+        action="store_true",
+        help="an assertion on a tape that could not be asked is a failure",
+    )
+    parser.addini(
+        "tape_roots", "folders of the agents' own files [default: rootdir]", "paths", default=[]
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark is known, so that ``--strict-markers`` stays silent."""
+    config.addinivalue_line(
+        "markers",
+        "tape(path, mode='strict', assertions=(), capture='redacted', agent='agent', "
+        "strict=False): run the test against a tape of its agent, and assert on the tape",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """That tapes are being recorded, where they are."""
+    record = config.getoption("--tape-record")
+    return None if record == "none" else f"tapes: recording ({record})"
+
+
+@pytest.fixture
+def tape(request: pytest.FixtureRequest) -> "TapedTest":
+    """The test's tape (``sidecar.testing.taped.TapedTest``): ``expect``, ``output``, ``events``."""
+    return _taped(request.node)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A mark that names a tape counts without the fixture."""
+    mark = item.get_closest_marker(_MARK)
+    if mark is not None and mark.args and _TAPED not in item.stash:
+        _taped(item)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """The test's body against its tape, then what is asserted of the tape."""
+    taped = item.stash.get(_TAPED, None)
+    if taped is None:
+        return (yield)
+    from sidecar.capture.play import Drifted
+
+    left: Drifted | None = None
+    found = None
+    try:
+        with taped.running():
+            found = yield
+    except Drifted as error:
+        left = error
+    if left is not None:
+        pytest.fail(_drift_text(item, taped, left), pytrace=False)
+    if taped.recorded:
+        item.user_properties.append((_RECORDED, taped.path))
+    _conclude(item, taped)
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """What could not be decided is an error, apart from the test that passed."""
+    found = yield
+    text = item.stash.get(_UNDECIDED, "")
+    if text:
+        pytest.fail(text, pytrace=False)  # outside of the call it is reported as an ERROR
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tapes that were recorded, and assertions that could not be asked."""
+    told: dict[str, list[Any]] = {_RECORDED: [], _SKIPPED: []}
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in getattr(report, "user_properties", ()):
+            if name in told and getattr(report, "when", "") == "call":
+                told[name].append(value)
+    for path in told[_RECORDED]:
+        terminalreporter.write_line(f"tape recorded: {path}")
+    if told[_SKIPPED]:
+        count = sum(map(int, told[_SKIPPED]))
+        terminalreporter.write_line(
+            f"tapes: {count} assertions could not be asked (-rP tells why; --tape-strict fails)"
+        )
+
+
+def _taped(item: pytest.Item) -> "TapedTest":
+    """The item's tape, found or made; what is wrong with it is an ERROR of the set-up."""
+    known = item.stash.get(_TAPED, None)
+    if known is not None:
+        return known
+    from sidecar.errors import SidecarError
+    from sidecar.testing.taped import TapedTest
+
+    try:
+        made = TapedTest(_wanted(item), item.config.getoption("--tape-record"))
+    except SidecarError as error:
+        pytest.fail(error.text(), pytrace=False)
+    item.stash[_TAPED] = made
+    return made
+
+
+def _wanted(item: pytest.Item) -> "Wanted":
+    from sidecar.testing.taped import Wanted
+
+    mark = item.get_closest_marker(_MARK)
+    given = dict(mark.kwargs) if mark is not None else {}
+    args = mark.args if mark is not None else ()
+    if len(args) > 1 or given.keys() - _KEYWORDS:
+        known = ", ".join(sorted(_KEYWORDS))
+        pytest.fail(f"pytest.mark.tape takes a path and {known}", pytrace=False)
+    folder = item.path.parent
+    path = folder / os.fspath(args[0]) if args else folder / "tapes" / _file_name(item)
+    said = given.pop("assertions", ())
+    several = said if isinstance(said, list | tuple) else (said,)
+    return Wanted(
+        path=os.path.relpath(path) if path.is_relative_to(os.getcwd()) else str(path),  # noqa: PTH109
+        assertions=tuple(folder / one if isinstance(one, str) else one for one in several),
+        roots=tuple(item.config.getini("tape_roots")) or (item.config.rootpath,),
+        **given,
+    )
+
+
+def _conclude(item: pytest.Item, taped: "TapedTest") -> None:
+    checked = taped.checked(strict=item.config.getoption("--tape-strict"))
+    if checked is None:
+        return
+    if checked.outcome == "fail":
+        pytest.fail(checked.text(), pytrace=False)
+    if checked.skipped:
+        pytest.skip(checked.text())
+    if checked.outcome == "undecided":
+        item.stash[_UNDECIDED] = checked.text()
+        return
+    left = sum(one.finding.status == "skip" for one in checked.found)
+    if left:
+        item.user_properties.append((_SKIPPED, left))
+        item.add_report_section("call", "tape", checked.text())
+
+
+def _drift_text(item: pytest.Item, taped: "TapedTest", error: "Drifted") -> str:
+    from sidecar.testing.told import drift_text
+
+    again = f"pytest --tape-record=all {item.nodeid!r}"
+    lines = drift_text(taped.path, error.drift, taped.tape, again).splitlines()
+    place = _asked_from(error.__traceback__) if error.drift.asked is not None else ""
+    return "\n".join([lines[0], *([place] if place else []), *lines[1:]])
+
+
+def _asked_from(trace: TracebackType | None) -> str:
+    """The last line outside of this program that led to a drift."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    found = ""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith((ours, "<")) and "_pytest" not in code.co_filename:
+            found = f"  asked from {code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+        trace = trace.tb_next
+    return found
+
+
+def _file_name(item: pytest.Item) -> str:
+    """``test_refund/test_it-a-1.tape`` of a test in ``test_refund.py``."""
+    name = "-".join(item.nodeid.partition("::")[2].split("::"))
+    return f"{item.path.stem}/{re.sub('[^A-Za-z0-9_.-]+', '-', name).strip('-.')}.tape"

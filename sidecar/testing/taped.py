@@ -1,0 +1,124 @@
+"""One test with a tape: which tape, whether it is recorded or replayed, and what is asserted of it.
+
+**Rules**
+1. Without a word to record, nothing is recorded: a tape that is not there is an error of the test's
+   set-up, and what the tape does not hold is a failure.
+2. ``strict`` runs the test's body against the tape, or records it; ``check`` runs it beside the
+   tape. Either way what is asserted is asked of the tape at the end, if the body passed.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, get_args
+
+from msgspec import Struct
+
+from sidecar.capture.record import Capture
+from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.specs import Assertion
+from sidecar.tape.model import Event
+from sidecar.tape.tape import Tape
+from sidecar.testing.driver import Running, playable, playing, recording
+from sidecar.testing.files import StrPath, is_there, load
+from sidecar.testing.tapes import Checked, check
+
+Mode = Literal["strict", "check"]
+Record = Literal["none", "once", "all"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a mark says, and where the project's own files are."""
+
+    path: str
+    mode: Mode = "strict"
+    assertions: tuple[Assertion | StrPath, ...] = ()
+    capture: Capture = "redacted"
+    agent: str = "agent"
+    strict: bool = False
+    roots: tuple[StrPath, ...] = ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it."""
+        if self.mode not in MODES:
+            yield f"mode is one of {', '.join(MODES)}"
+        if self.capture not in ("redacted", "full"):
+            yield "capture is redacted or full: a test is run from what the tape holds"
+
+
+class TapedTest:
+    """What the fixture ``tape`` is: the test's tape, and what is expected of it."""
+
+    def __init__(self, wanted: Wanted, record: Record) -> None:
+        found = list(wanted.problems())
+        if found:
+            raise SidecarError("; ".join(found), where="pytest.mark.tape")
+        self._wanted = wanted
+        self._more: list[Assertion | StrPath] = []
+        self._run: Running | None = None
+        self._tape: Tape | None = None
+        there = is_there(wanted.path)
+        self.recorded = wanted.mode == "strict" and (record == "all" or not there)
+        """Whether this run is recorded anew."""
+        if self.recorded and record == "none":
+            raise SidecarError(
+                "there is no tape",
+                where=wanted.path,
+                do="Record it: pytest --tape-record=once, then look at it and commit it.",
+            )
+        if not self.recorded:
+            self._tape = load(wanted.path) if wanted.mode == "check" else playable(wanted.path)
+
+    @property
+    def path(self) -> str:
+        """The tape's file."""
+        return self._wanted.path
+
+    @property
+    def tape(self) -> Tape:
+        """The tape; while it is being recorded there is none yet (SidecarError)."""
+        if self._tape is None:
+            raise SidecarError("the tape is being recorded", where=self.path)
+        return self._tape
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The tape's events."""
+        return self.tape.events
+
+    def expect(self, *assertions: Assertion | StrPath) -> None:
+        """Ask more of the tape, at the end, beside what the mark says."""
+        self._more += assertions
+
+    def output(self, value: Any) -> None:
+        """What the agent answered: on the tape's end when recorded, the same when replayed."""
+        if self._run is not None:
+            self._run.output(value)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around the test's body. Raises Drifted where it leaves the tape."""
+        wanted = self._wanted
+        if wanted.mode == "check":
+            yield
+            return
+        more: dict[str, Any] = {"roots": wanted.roots, "agent": wanted.agent}
+        run = (
+            recording(self.path, capture=wanted.capture, **more)
+            if self.recorded
+            else playing(self.tape, **more)
+        )
+        try:
+            with run as self._run:
+                yield
+        finally:
+            self._run = None
+        if self.recorded:
+            self._tape = load(self.path)
+
+    def checked(self, *, strict: bool) -> Checked | None:
+        """What the assertions came to; None where there are none."""
+        wanted: Sequence[Assertion | StrPath] = (*self._wanted.assertions, *self._more)
+        if not wanted:
+            return None
+        return check(self.tape, *wanted, strict=strict or self._wanted.strict, name=self.path)

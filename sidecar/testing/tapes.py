@@ -1,0 +1,139 @@
+"""Tapes in tests, as a library: record a run, load it, replay it, check it, report it.
+
+::
+
+    with tapes.record("refund.tape") as run:
+        run.output(agent("refund order 17"))
+
+    def test_refund():
+        with tapes.replay("refund.tape") as run:
+            run.output(agent("refund order 17"))
+        tapes.check(tapes.load("refund.tape"), never_calls("delete_order")).must_hold()
+
+**Rules**
+1. ``replay`` lets nothing out: no model, no network, no real tool. Where the run leaves its tape it
+   raises ``Drifted``, which no ``except Exception`` of an agent swallows.
+2. ``check`` judges and raises nothing; ``must_hold`` raises AssertionError for what does not hold,
+   and ``Undecided`` for evidence that does not: that is no failure of the agent.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from sidecar import clock
+from sidecar.capture.play import Drift, Drifted
+from sidecar.evaluate.assertions import factories
+from sidecar.evaluate.assertions.conclude import ENDS, Asserted, Outcome, asserted, conclude
+from sidecar.evaluate.assertions.specs import Assertion
+from sidecar.gate.report.asserted import Judged, asserted_report
+from sidecar.gate.report.model import Report
+from sidecar.gate.report.render import Form, render
+from sidecar.outcome import CODES
+from sidecar.tape.tape import Tape
+from sidecar.testing.driver import Running, playable, playing, recording
+from sidecar.testing.files import StrPath, load, named
+from sidecar.testing.told import drift_text, findings_text
+
+__all__ = [
+    "Assertion",
+    "Checked",
+    "Drift",
+    "Drifted",
+    "Running",
+    "Tape",
+    "Undecided",
+    "check",
+    "drift_text",
+    "factories",
+    "load",
+    "record",
+    "replay",
+    "report",
+]
+
+record = recording
+
+
+class Undecided(Exception):
+    """What was asserted cannot be decided on this tape: no failure, and no pass."""
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What assertions came to on a tape; ``outcome`` by what counts there."""
+
+    name: str
+    tape: Tape
+    found: tuple[Asserted, ...]
+    outcome: Outcome
+    strict: bool = False
+
+    @property
+    def skipped(self) -> bool:
+        """Whether nothing that counts could be asked, though the evidence holds."""
+        counted = [one.finding for one in self.found if one.counts]
+        asked = any(one.status in ("pass", "fail", "error") for one in counted)
+        lost = conclude(self.found, strict=True) == "undecided"
+        return bool(counted) and not asked and not lost
+
+    def text(self) -> str:
+        """What is no pass, for people."""
+        return findings_text(self.name, self.found, self.tape)
+
+    def must_hold(self) -> None:
+        """Raises AssertionError where something does not hold, Undecided where nobody can say."""
+        if self.outcome == "fail":
+            raise AssertionError(self.text())
+        if self.outcome == "undecided":
+            raise Undecided(self.text())
+
+
+def check(
+    tape: Tape,
+    *wanted: Assertion | StrPath,
+    strict: bool = False,
+    name: str = "",
+    now_ns: int | None = None,
+) -> Checked:
+    """Judge a tape by assertions, and by those of YAML files among them.
+
+    ``strict``: what could not be asked is a failure. ``now_ns`` decides what quarantine still
+    stands. Raises SidecarError for assertions that cannot be read.
+    """
+    found = asserted(named(wanted), tape, clock.now_ns() if now_ns is None else now_ns)
+    return Checked(
+        name=name or tape.header.tape_id,
+        tape=tape,
+        found=found,
+        outcome=conclude(found, strict=strict),
+        strict=strict,
+    )
+
+
+@contextmanager
+def replay(
+    path: StrPath, *, roots: Sequence[StrPath] = (), agent: str = "agent"
+) -> Iterator[Running]:
+    """Run what is inside against a tape, strictly.
+
+    Raises Drifted where it leaves the tape, SidecarError for a tape that cannot be replayed.
+    """
+    with playing(playable(path), roots=roots, agent=agent) as run:
+        yield run
+
+
+def report(checked: Sequence[Checked], form: Form = "text", **facts: str) -> str:
+    """What several checks came to, as a report of any form (docs/specs/report.md)."""
+    return render(_report(checked, facts), form)
+
+
+def _report(checked: Sequence[Checked], facts: Mapping[str, str]) -> Report:
+    outcomes = [one.outcome for one in checked]
+    outcome: Outcome = "undecided" if "undecided" in outcomes or not outcomes else "pass"
+    if outcome == "pass" and "fail" in outcomes:
+        outcome = "fail"
+    judged = [Judged(name=one.name, tape=one.tape, asserted=one.found) for one in checked]
+    code: Any = CODES["ci"][ENDS[outcome]]
+    return asserted_report(judged, outcome=outcome, exit_code=code, facts=dict(facts) or None)

@@ -1,0 +1,133 @@
+"""The library: a run is recorded, loaded, replayed, checked and reported."""
+
+import json
+import time
+
+import pytest
+
+from sidecar.capture.seams.session import active
+from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.factories import budget_within, claim_verified, never_calls
+from sidecar.testing import tapes
+from sidecar.testing.driver import recording
+
+pytestmark = pytest.mark.requirement("SDK-02")
+
+
+def agent(again=1):
+    return [time.time() for _ in range(again)]
+
+
+@pytest.fixture
+def here(tmp_path, request):
+    """A tape of the agent of this file."""
+    roots = [request.path.parent]
+    with tapes.record(tmp_path / "a.tape", roots=roots, labels={"suite": "own"}) as run:
+        run.output(agent())
+    return tmp_path / "a.tape", roots
+
+
+def test_a_run_is_replayed_with_the_digest_it_was_recorded_with(here):
+    path, roots = here
+    recorded = tapes.load(path)
+    assert recorded.header.fidelity == "L3" and recorded.header.labels == {"suite": "own"}
+    for _ in range(2):
+        with tapes.replay(path, roots=roots) as run:
+            run.output(agent())
+        assert run.digest == recorded.seal.exact_digest
+        assert run.drift is None
+
+
+def test_where_a_run_leaves_its_tape_it_ends_and_nothing_of_it_is_left(here):
+    path, roots = here
+    before = time.time
+    with pytest.raises(tapes.Drifted) as found, tapes.replay(path, roots=roots):
+        agent(again=2)
+    assert (found.value.drift.kind, found.value.drift.seq) == ("EXTRA_CALL", 3)
+    said = tapes.drift_text("a", found.value.drift, tapes.load(path), again="so")
+    assert said.splitlines()[0].startswith("tape a: EXTRA_CALL at 3 (decision time.time): ")
+    assert said.splitlines()[-1] == "where the change is meant, record it again: so"
+    assert active() is None and time.time is before
+
+
+def test_a_run_that_fails_by_itself_fails_so_and_is_no_recording(here, tmp_path):
+    path, roots = here
+    with pytest.raises(KeyError), tapes.replay(path, roots=roots):
+        raise KeyError("own")
+    with pytest.raises(KeyError), tapes.record(tmp_path / "b.tape", roots=roots):
+        raise KeyError("own")
+    assert [one.name for one in tmp_path.iterdir()] == ["a.tape"] and active() is None
+
+
+def test_a_process_has_one_tape_at_a_time(here, tmp_path):
+    path, roots = here
+    with tapes.record(tmp_path / "c.tape", roots=roots):
+        with pytest.raises(SidecarError, match="already"), tapes.replay(path):
+            pass
+        with pytest.raises(SidecarError, match="already"), recording(tmp_path / "d.tape"):
+            pass
+    assert {one.name for one in tmp_path.iterdir()} == {"a.tape", "c.tape"}
+
+
+def test_a_recording_without_content_cannot_be_replayed(tmp_path, request):
+    roots = [request.path.parent]
+    with tapes.record(tmp_path / "a.tape", roots=roots, capture="off"):
+        agent()
+    with pytest.raises(SidecarError, match="L1"), tapes.replay(tmp_path / "a.tape"):
+        pass
+
+
+def test_a_folder_that_takes_no_tape_is_said_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(SidecarError, match="cannot be written"),
+        tapes.record(tmp_path / "file" / "a.tape"),
+    ):
+        raise AssertionError("it ran")
+
+
+@pytest.mark.requirement("ASR-01")
+def test_what_holds_does_not_and_cannot_be_decided_are_told_apart(here, tmp_path):
+    path, _ = here
+    tape = tapes.load(path)
+    tapes.check(tape, never_calls("rm")).must_hold()
+    failed = tapes.check(tape, never_calls("rm"), budget_within(seconds=0), name="own")
+    with pytest.raises(AssertionError, match="budget_within-2 does not hold at"):
+        failed.must_hold()
+    assert failed.outcome == "fail" and "tape own: of 2 assertions 1 hold" in failed.text()
+    skipped = tapes.check(tape, claim_verified())
+    assert (skipped.outcome, skipped.skipped) == ("undecided", True)
+    with pytest.raises(tapes.Undecided, match="could not be asked"):
+        skipped.must_hold()
+    assert tapes.check(tape, claim_verified(), strict=True).outcome == "fail"
+    path.write_bytes(path.read_bytes()[:-40])
+    lost = tapes.check(tapes.load(path), never_calls("rm"))
+    assert (lost.outcome, lost.skipped) == ("undecided", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "cannot be read"), ("assertions: 3\n", "assertions"), ("\xff", "UTF-8")],
+)
+def test_assertions_that_cannot_be_read_are_said(here, tmp_path, text, said):
+    path, _ = here
+    own = tmp_path / "own.yaml"
+    if text is not None:
+        own.write_text(text, "latin-1")
+    with pytest.raises(SidecarError, match=said):
+        tapes.check(tapes.load(path), own)
+    with pytest.raises(SidecarError, match="int is no assertion"):
+        tapes.check(tapes.load(path), 3)
+
+
+def test_what_checks_came_to_is_reported_in_any_form(here):
+    path, _ = here
+    tape = tapes.load(path)
+    good = tapes.check(tape, never_calls("rm"), name="one")
+    bad = tapes.check(tape, budget_within(seconds=0), name="two")
+    assert json.loads(tapes.report([good], "json"))["outcome"] == "pass"
+    told = json.loads(tapes.report([good, bad], "json", commit="abc"))
+    assert (told["outcome"], told["exit_code"]) == ("fail", 1)
+    assert told["facts"] == {"commit": "abc"}
+    assert "FAIL" in tapes.report([bad])
+    assert json.loads(tapes.report([], "json"))["outcome"] == "undecided"
