@@ -7,7 +7,9 @@
    by pattern over the whole.
 3. A token keeps equality inside one tenant and nothing else: ``tok:<class>:<12 hex>`` of
    HMAC-SHA256 under the tenant's key over class and canonical value. ``hash`` keeps all 64.
-4. What was replaced by place or key is told to who asks (``seen``), for the leak scan.
+4. An integer that JSON cannot hold is a number, whatever its digits look like; bytes that are a
+   text are redacted as one.
+5. What was replaced by place or key is told to who asks (``seen``), for the leak scan.
 """
 
 import hashlib
@@ -24,7 +26,7 @@ from msgspec import Struct
 from sidecar.canonical import NotCanonical, canonical
 from sidecar.tape.model import RedactorId
 from sidecar.tape.paths import REMOVED, Paths, States
-from sidecar.tape.value import DEPTH_MAX
+from sidecar.tape.value import DEPTH_MAX, decoded, encoded, marked
 
 Mode = Literal["drop", "mask", "hash", "tokenise"]
 UNREADABLE: Final = "[unreadable]"
@@ -203,6 +205,9 @@ class Redactor:
         if isinstance(value, str):
             return self._text(value, depth, seen)
         if isinstance(value, dict):
+            mark = marked(value)
+            if mark is not None:
+                return self._bytes(value, depth, seen) if mark == "$b64" else value
             return self._object(
                 value, lambda key, item: self._member(key, item, states, depth, seen)
             )
@@ -236,7 +241,7 @@ class Redactor:
     def _replaced(self, rule: Rule, value: Any, seen: set[str] | None) -> Any:
         if value is None or value == "" or isinstance(value, bool):
             return value
-        if isinstance(value, dict):
+        if isinstance(value, dict) and marked(value) is None:
             return self._object(value, lambda _, item: self._replaced(rule, item, seen))
         if isinstance(value, list):
             return [self._replaced(rule, item, seen) for item in value]
@@ -256,6 +261,16 @@ class Redactor:
         )
         found = hmac.new(self._key, told, hashlib.sha256).hexdigest()
         return f"hmac:{class_}:{found}" if mode == "hash" else f"tok:{class_}:{found[:12]}"
+
+    def _bytes(self, value: dict[str, Any], depth: int, seen: set[str] | None) -> dict[str, Any]:
+        """Bytes that are a text are redacted as that text."""
+        data = decoded(value)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return value
+        after = self._text(text, depth, seen)
+        return value if after == text else dict(encoded(after.encode()))
 
     def _text(self, text: str, depth: int, seen: set[str] | None) -> str:
         if text.lstrip()[:1] in _STARTS:

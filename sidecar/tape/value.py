@@ -77,6 +77,20 @@ def decoded(value: Any) -> Any:
     return {key: decoded(item) for key, item in value.items()}
 
 
+def marked(value: Any) -> str | None:
+    """``$b64`` or ``$int`` where an encoded value is bytes or a large integer; None elsewhere."""
+    if len(value) != 1:
+        return None
+    ((mark, inner),) = value.items()
+    if mark not in _MARKS[:2] or not isinstance(inner, str):
+        return None
+    try:
+        decoded(value)
+    except NotCanonical:
+        return None
+    return str(mark)
+
+
 def payload(value: Any) -> bytes:
     """The canonical bytes of an encoded value. Raises NotCanonical."""
     return canonical(value)

@@ -74,7 +74,9 @@ def _read(session: Session, real: Any, environ: Any, key: Any) -> str | None:
     def tell(value: str | None) -> Any:
         if value is None:
             return {"unset": True}
-        return {"secret" if looks_secret(name) else "value": {name: told(value)}}
+        if looks_secret(name):  # a text, so that what redaction leaves of it is one
+            return {"secret": {name: value.encode(errors="backslashreplace").decode()}}
+        return {"value": {name: told(value)}}
 
     return ask(session, "env", name, get, tell=tell, back=_text_back)
 

@@ -13,6 +13,7 @@ from sidecar.tape.codec import Projection, Projector
 from sidecar.tape.compose import Fact
 from sidecar.tape.files import examine, read_tape
 from sidecar.tape.redaction import Redactor, Rule
+from sidecar.tape.value import decoded, encoded
 
 KEY = b"k" * 32
 SECRETS = st.sampled_from(
@@ -107,6 +108,28 @@ PADDING = "and so on, " * 40
 )
 def test_each_form_is_found_in_short_texts_and_in_long_ones(text, after, around):
     assert redactor().text(around.format(text)) == around.format(after)
+
+
+@pytest.mark.requirement("TAP-01")
+@pytest.mark.parametrize("mode", ["drop", "mask", "hash", "tokenise"])
+def test_a_large_integer_is_a_number_and_bytes_are_what_text_they_are(mode):
+    redact = Redactor(forms=mode, key=KEY).value
+    card = 1764533333000000017 // 10 * 10  # 19 digits, of which a tenth passes a card's check
+    for number in range(card, card + 20):
+        assert decoded(redact(encoded({"at": number}))) == {"at": number}
+    for data in (b"\xff\x00", b"plain", bytes(range(200, 256)), b"card"):
+        assert decoded(redact(encoded([data]))) == [data]
+    (found,) = decoded(redact(encoded([b"mail ada@example.com now"])))
+    assert b"ada@example.com" not in found
+    assert found == redact("mail ada@example.com now").encode()
+
+
+@pytest.mark.requirement("TAP-01")
+def test_bytes_under_a_secrets_key_are_replaced_whole():
+    value = encoded({"password": b"\xffhunter22", "pin": 2**60})
+    once = Redactor().value(value)
+    assert once == {"password": "[secret]", "pin": "[secret]"}
+    assert Redactor().value(once) == once
 
 
 def test_a_token_keeps_equality_inside_a_tenant_and_nothing_else():
