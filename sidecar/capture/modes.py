@@ -20,6 +20,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sidecar.capture.moved import MovedPlayer
 from sidecar.capture.plan import AMBIENT, REQUEST, PatchFailed, Plan, answered_by
 from sidecar.capture.play import (
     Answer,
@@ -349,7 +350,7 @@ def _missing(event: Event) -> Drift:
 def player_of(plan: Plan, tape: Tape, redactor: Redacts, codecs: Codecs) -> StrictPlayer:
     """The player of a plan."""
     if plan.mode == "strict":
-        return StrictPlayer(tape, redactor, codecs)
+        return (MovedPlayer if plan.moved else StrictPlayer)(tape, redactor, codecs)
     kind = {
         "tools": ToolsPlayer,
         "shadow": ShadowPlayer,

@@ -108,13 +108,15 @@ class Patch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A replay. ``fork``: the seq from which on everything is live. ``live``: seams beside the
-    mode's own. ``exhausted``: by tool, what a call beyond the tape is answered (default: miss)."""
+    mode's own. ``exhausted``: by tool, what a call beyond the tape is answered (default: miss).
+    ``moved``: strict, and call sites may have moved (``moved``): for a bisection."""
 
     mode: Mode = "strict"
     fork: int | None = None
     patches: tuple[Patch, ...] = ()
     live: tuple[Seam, ...] = ()
     exhausted: dict[str, Exhausted] = {}
+    moved: bool = False
 
     def problems(self) -> list[str]:
         """Everything that is wrong with it."""
@@ -129,6 +131,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(f"more than {PATCHES_MAX} patches")
         if self.mode == "strict" and (self.live or self.exhausted):
             found.append("in the mode strict nothing is live, and nothing is repeated")
+        if self.moved and self.mode != "strict":
+            found.append("only in the mode strict call sites may have moved")
         if "tool" in self.live and self.mode == "shadow":
             found.append("in the mode shadow no tool is ever called")
         return found
