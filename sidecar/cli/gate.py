@@ -56,7 +56,7 @@ def list_(
 
 @command.command()
 @click.argument("verdict_id", metavar="ID")
-@common(outputs=("text", "json", "junit", "markdown", "sarif"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show a verdict; ID may be its beginning, where that is unique."""
     verdict = _find(load_config(config, store), verdict_id)

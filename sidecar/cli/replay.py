@@ -72,7 +72,7 @@ _END = {
     help="Folder for the evidence [default: evidence/ in the store].",
 )
 @profiled(warn=True)
-@common(outputs=("text", "json", "junit", "markdown", "sarif"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
 def command(
     suite: str,
     twins: tuple[Path, ...],

@@ -21,7 +21,9 @@ from sidecar.cli.tape_diff import diff
 from sidecar.cli.tape_record import record
 from sidecar.cli.tape_replay import replay
 from sidecar.errors import SidecarError
+from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
+from sidecar.gate.report.seen import seen_report
 from sidecar.outcome import Exits, Outcome, outcome_of, worst
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
@@ -51,7 +53,7 @@ for _one in (record, replay, diff):
 @click.option("--kind", "kinds", type=click.Choice(list(SEAMS_OF)), multiple=True, help="Only it.")
 @click.option("--event", type=click.IntRange(0), default=None, help="One event with its payloads.")
 @profiled()
-@common(outputs=("text", "json", "jsonl"))
+@common(outputs=("text", "json", "jsonl", "html"))
 def show(
     tape: Path,
     first: int,
@@ -65,7 +67,8 @@ def show(
 ) -> None:
     """Show a tape: where it comes from, its events, and whether it is whole.
 
-    A partial tape is shown as far as it goes.
+    A partial tape is shown as far as it goes. HTML is one file with every event, to be opened in
+    a browser; --from, --limit and --kind are of the other forms.
 
     \b
     Example:
@@ -74,6 +77,10 @@ def show(
         0  llm_call     provider  gpt-4o          ok
         1  tool_call    tool      issue_refund    unset
     """
+    if output == "html":
+        whole = read_tape(tape)
+        say(render(seen_report(str(tape), whole, exits), "html", shown=tapes_of([whole])))
+        return
     if event is not None:
         _show_event(tape, event, output, exits)
         return
@@ -151,7 +158,7 @@ def verify(
 )
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
 @profiled()
-@common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif"))
+@common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif", "html"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,
@@ -182,7 +189,8 @@ def assert_(
     if output in ("text", "jsonl"):
         emit(value["tapes"], output, lambda: text_of(value))
     else:
-        say(render(reported(told, value, exits), form_of(output), own=value))
+        shown = tapes_of([one.judged.tape for one in told])
+        say(render(reported(told, value, exits), form_of(output), own=value, shown=shown))
     code: int = value["exit_code"]
     return code
 

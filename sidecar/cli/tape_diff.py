@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from sidecar.cli.options import common, profiled, say
-from sidecar.cli.tape_diff_html import html_section
 from sidecar.cli.tape_diff_view import (
     Side,
     diff_markdown,
@@ -21,6 +20,7 @@ from sidecar.cli.tape_diff_view import (
     side_by_side,
 )
 from sidecar.gate.report.compared import compared_report
+from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
 from sidecar.outcome import Exits
 from sidecar.plain import plain_lines
@@ -65,13 +65,11 @@ def diff(
     tapes = read_tape(left), read_tape(right)
     found = compare(*tapes, _codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
-    if output in ("json", "junit", "sarif"):
+    if output in ("json", "junit", "sarif", "html"):
         own = diff_told(found, sides, limit, exits)
         named = (sides[0].name, tapes[0]), (sides[1].name, tapes[1])
         report = compared_report(found, *named, exits=exits)
-        say(render(report, form_of(output), own=own))
-    elif output == "html":
-        say(html_section(found, sides, limit))
+        say(render(report, form_of(output), own=own, shown=tapes_of(tapes, found)))
     elif output == "markdown":
         say(plain_lines(diff_markdown(found, sides, limit)))
     else:

@@ -22,6 +22,7 @@ from sidecar.cli.root import COMMANDS, root
 from sidecar.config import Config
 from sidecar.control.openapi import document
 from sidecar.control.operations import API_VERSION
+from sidecar.gate.report import schema as report_schema
 from sidecar.tape import schema
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -176,12 +177,18 @@ def tape() -> str:
     return json.dumps(schema.document(), indent=1, ensure_ascii=False)
 
 
+def report() -> str:
+    """The JSON Schema of a report."""
+    return json.dumps(report_schema.document(), indent=1, ensure_ascii=False)
+
+
 PAGES = {
     "test-kit.md": kit,
     "configuration.md": configuration,
     "commands.md": commands,
     "openapi.json": openapi,
     "tape.schema.json": tape,
+    "report.schema.json": report,
 }
 
 

@@ -23,7 +23,10 @@ def fresh(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["configuration.md", "commands.md", "openapi.json", "tape.schema.json", "test-kit.md"],
+    [
+        *("configuration.md", "commands.md", "openapi.json", "tape.schema.json"),
+        *("report.schema.json", "test-kit.md"),
+    ],
 )
 def test_a_reference_page_is_current(name, fresh):
     written = (REFERENCE / name).read_text()

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
-from sidecar.gate.report import json, junit, markdown, sarif, text
+from sidecar.gate.report import html, json, junit, markdown, sarif, text
+from sidecar.gate.report.exhibit import Exhibit
+from sidecar.gate.report.files import viewer
 from sidecar.gate.report.model import Report
 
-Form = Literal["text", "json", "markdown", "junit", "sarif"]
+Form = Literal["text", "json", "markdown", "junit", "sarif", "html"]
 _RENDER: Final[dict[str, Callable[[Report], str]]] = {
     "text": text.render,
     "markdown": markdown.render,
@@ -22,6 +24,20 @@ def form_of(name: str) -> Form:
     return form
 
 
-def render(report: Report, form: Form, *, own: dict[str, Any] | None = None) -> str:
-    """The report's text; ``own`` are a command's own keys beside the fixed ones of JSON."""
-    return json.render(report, own) if form == "json" else _RENDER[form](report)
+def render(
+    report: Report,
+    form: Form,
+    *,
+    own: dict[str, Any] | None = None,
+    shown: Exhibit | None = None,
+) -> str:
+    """The report's text.
+
+    ``own`` are a command's own keys beside the fixed ones of JSON; ``shown`` the tapes that the
+    viewer shows beside the report, in the order of its runs.
+    """
+    if form == "json":
+        return json.render(report, own)
+    if form == "html":
+        return html.render(report, viewer(), shown or Exhibit())
+    return _RENDER[form](report)

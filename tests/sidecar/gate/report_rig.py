@@ -1,12 +1,13 @@
 """Tapes and reports for tests, with a hostile text in every field that one may have."""
 
-from sidecar.gate.report.asserted import Judged, asserted_report
+from msgspec.structs import replace
+
 from sidecar.gate.report.compared import compared_report
 from sidecar.gate.report.model import Attempt, Case, Run, report
 from sidecar.replay.diff import compare
 from sidecar.tape.compose import Fact
 from sidecar.tape.files import TapeWriter, read_tape, tape_codecs
-from sidecar.tape.model import Header
+from sidecar.tape.model import SEAMS_OF, AgentBuild, Header
 
 EVIL = (
     "</script><script>window.ran=1</script><img src=x onerror=window.ran=1>"
@@ -34,6 +35,35 @@ def tape(path, *, amount=1, name="pay", agent="a", events=6, status="ok", label=
     return read_tape(path)
 
 
+def hostile_tape(path, *, amount=1):
+    """A tape with a hostile text wherever one may stand."""
+    head = Header(
+        tape_id=EVIL, run_id=EVIL, trace_ids=(EVIL,), gaps=(EVIL,), mapping=EVIL, seed=EVIL,
+        models=(EVIL,), argv=(EVIL,), labels={EVIL: EVIL}, taint=(EVIL,), tenant=EVIL,
+        agent=AgentBuild(name=EVIL, version=EVIL),
+    )  # fmt: skip
+    with TapeWriter(path, head) as writer:
+        for kind in ("llm_call", "tool_call", "tool_result", "human_input", "error"):
+            writer.event(
+                Fact(
+                    kind=kind, seam=SEAMS_OF[kind][0], agent=EVIL, name=EVIL, status="error",
+                    input={EVIL: [EVIL, amount]}, output={EVIL: EVIL * 100}, error=(EVIL, EVIL),
+                    attributes={EVIL: EVIL}, usage={EVIL: 1},
+                )
+            )  # fmt: skip
+        writer.event(Fact(kind="terminal", agent=EVIL, output={"output": EVIL}, status="ok"))
+        writer.seal()
+    return read_tape(path)
+
+
+def long_tape(short, events):
+    """A tape in memory with as many events as wanted, all alike."""
+    one = short.events[0]
+    several = tuple(replace(one, seq=seq) for seq in range(min(events, 20_000)))
+    whole, rest = divmod(events, len(several))
+    return replace(short, events=several * whole + several[:rest])
+
+
 def diff_report(tmp_path, **other):
     """Two tapes, their diff, and its report."""
     one, two = tape(tmp_path / "a.tape"), tape(tmp_path / "b.tape", **{"amount": 2, **other})
@@ -57,6 +87,3 @@ def evil_report():
         command="tape assert", title=EVIL, outcome="fail", exit_code=1, runs=(run, lost),
         cases=cases, notes=(EVIL,), facts={EVIL: EVIL},
     )  # fmt: skip
-
-
-__all__ = ["EVIL", "Judged", "asserted_report", "diff_report", "evil_report", "tape"]

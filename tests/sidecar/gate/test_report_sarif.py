@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 from built_tools import schema
 from report_rig import EVIL, diff_report, evil_report
-from report_rig import asserted_report as asserted
 
+from sidecar.gate.report.asserted import asserted_report as asserted
 from sidecar.gate.report.model import Case, Run, Step, report
 from sidecar.gate.report.render import render
 from sidecar.gate.report.sarif import RESULTS_MAX, STEPS_MAX, document

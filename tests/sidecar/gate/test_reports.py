@@ -3,6 +3,7 @@
 import json
 import re
 
+import jsonschema_rs
 import pytest
 from report_rig import EVIL, diff_report, evil_report, tape
 
@@ -13,6 +14,7 @@ from sidecar.gate.report.compared import compared_report
 from sidecar.gate.report.json import told
 from sidecar.gate.report.model import Attempt, Case, report
 from sidecar.gate.report.render import render
+from sidecar.gate.report.schema import document
 from sidecar.gate.report.signature import signature
 from sidecar.replay.diff import compare
 from sidecar.tape.files import read_tape, tape_codecs
@@ -129,3 +131,12 @@ def test_text_keeps_to_its_lines():
     assert "\x1b" not in text and "\u2028" not in text
     assert len(text.splitlines()) == 2 + 2 + 3 + 1 + 1
     assert EVIL not in text
+
+
+def test_a_report_is_as_its_published_schema_says(tmp_path):
+    validator = jsonschema_rs.validator_for(document())
+    for value in (made(), evil_report(), diff_report(tmp_path)[3]):
+        assert [error.message for error in validator.iter_errors(told(value, {"own": 1}))] == []
+    for key in KEYS:
+        without = {name: value for name, value in told(made()).items() if name != key}
+        assert list(validator.iter_errors(without))
