@@ -54,7 +54,11 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """How a replay went. ``exact_digest`` is of what was played; ``recorded`` of the tape."""
+    """How a replay went. ``exact_digest`` is of what was played, ``recorded_digest`` of the tape.
+
+    ``refused``: connections that libraries tried of themselves. ``reordered``: events that came
+    before their turn.
+    """
 
     mode: Mode
     tape: str
@@ -64,6 +68,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     exact_digest: str | None
     recorded_digest: str | None
     refused: int = 0
+    reordered: int = 0
     drift: dict[str, Any] | None = None
     broken: dict[str, str] = {}
 

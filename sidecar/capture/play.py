@@ -9,8 +9,8 @@ is a drift.
 3. What was recorded and not asked for by the end is a drift too. ``state_patch``, ``error`` and
    ``tool_result`` are never asked for.
 4. The first drift is the run's; who swallows it meets it again at the next crossing.
-5. The exact digest of what was played is folded as it happens, so that equal digests mean the same
-   events in the same order.
+5. The exact digest of what was played folds its events in the tape's order, with what each came
+   after in this run: equal digests mean the same events, each after the same.
 
 How a drift is explained (its nearest candidates) is ``match``'s; the other modes are players of
 their own.
@@ -216,6 +216,8 @@ class Cursor:
         If that never comes it is missing, and not out of order.
         """
         self._left.pop(event.seq, None)
+        if event.seam == "scheduler":  # who won is asked before they run, and comes after them
+            return
         for seq in self._before[event.seq]:
             if seq in self._left:
                 self._overtaken.setdefault(seq, event.seq)
@@ -341,41 +343,33 @@ def answer_of(tape: Tape, played: Played) -> Answer:
 
 
 class Tally:
-    """The exact digest of what was played, event by event, by the rules of a seal."""
+    """The exact digest of what was played, by the rules of a seal: events in the tape's order, each
+    after what it came after this time."""
 
-    def __init__(self, codecs: dict[str, str], recorded: Iterable[Event]) -> None:
-        self.events = 0
-        self._exact = exact_start(codecs)
-        self._known = {event.seq: canonical(identity(event)) for event in recorded}
-        self._lams: list[int] = []
-        self._last: dict[str, int] = {}
-        self._ords: dict[tuple[str, str, str], int] = {}
+    def __init__(self, codecs: Mapping[str, str]) -> None:
+        self._codecs = codecs
+        self._happened: list[tuple[Event, tuple[int, ...]]] = []
 
-    def add(self, event: Event, cause: tuple[int, ...]) -> int:
-        """A recorded event happened again, after ``cause``; its seq this time."""
-        seq = self.events
-        place = (event.agent, event.site or event.name, event.kind)
-        order = self._ords.get(place, 0)
-        lams = self._lams
-        lam = 1 + max(
-            max((lams[one] for one in cause), default=-1), self._last.get(event.agent, -1)
-        )
-        same = seq == event.seq and cause == event.cause and order == event.ord and lam == event.lam
-        text = (
-            self._known[seq]
-            if same
-            else canonical(identity(replace(event, seq=seq, cause=cause, ord=order, lam=lam)))
-        )
-        self._exact = hashlib.sha256(self._exact + text).digest()
-        self._ords[place] = order + 1
-        self._last[event.agent] = lam
-        lams.append(lam)
-        self.events = seq + 1
-        return seq
+    @property
+    def events(self) -> int:
+        """How many have happened."""
+        return len(self._happened)
+
+    def add(self, event: Event, cause: tuple[int, ...]) -> None:
+        """A recorded event happened again, after ``cause``."""
+        self._happened.append((event, cause))
 
     def digest(self) -> str:
         """``sha256:<hex>``."""
-        return f"sha256:{self._exact.hex()}"
+        found = exact_start(self._codecs)
+        for event, cause in sorted(self._happened, key=_place):
+            same = event if cause == event.cause else replace(event, cause=cause)
+            found = hashlib.sha256(found + canonical(identity(same))).digest()
+        return f"sha256:{found.hex()}"
+
+
+def _place(happened: tuple[Event, tuple[int, ...]]) -> int:
+    return happened[0].seq
 
 
 def incomparable(tape: Tape, redactor: Redacts, codecs: Callable[[], Codecs]) -> Drift | None:

@@ -201,6 +201,7 @@ class _Run:
             exact_digest=None if tally is None else tally.digest(),
             recorded_digest=None if tape.seal is None else tape.seal.exact_digest,
             refused=session.refused,
+            reordered=0 if session.turns is None else session.turns.reordered,
             drift=drift_told(session.drift),
             broken=session.broken,
         )

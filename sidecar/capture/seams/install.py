@@ -19,10 +19,16 @@ from typing import Any, Final
 from sidecar.capture.seams.session import Session
 
 _HERE: Final = "sidecar.capture.seams."
-AT_ONCE: Final[tuple[str, ...]] = ("clock", "entropy", "entropy_random", "env")
+AT_ONCE: Final[tuple[str, ...]] = (
+    "clock",
+    "entropy",
+    "entropy_random",
+    "env",
+    "threads",
+)
 # module of a library -> seams to install
 ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
-    "asyncio": ("clock_asyncio",),
+    "asyncio": ("tasks", "clock_asyncio"),
     "numpy.random": ("entropy_numpy",),
 }
 _MISSING: Final = object()

@@ -6,9 +6,14 @@
    when; the main lane has no name.
 2. ``frontier`` is what the lane's next event comes after. A new lane begins with its starter's; one
    that waits for another takes over what that one had done.
-3. What a seam's real thing does inside is mute: other seams see no session there.
+3. What a seam's real thing does inside is mute: other seams see no session there, and what it
+   starts is no lane.
+4. Whose lane this is: a task's own; else what a pool or a thread was given to do, unless a context
+   within it says more; else what the context says.
 """
 
+import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
@@ -16,27 +21,39 @@ Key = tuple[str, str, str]
 
 
 class Lane:
-    """One line of execution; used by one thread at a time."""
+    """One line of execution; used by one thread at a time. ``work``: what a thread does in it."""
 
-    __slots__ = ("frontier", "hits", "name", "started")
+    __slots__ = ("_base", "_taken", "frontier", "hits", "name", "started", "work")
 
-    def __init__(self, name: str = "", frontier: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, name: str = "", frontier: tuple[int, ...] = (), work: "Lane | None" = None
+    ) -> None:
         self.name = name
-        self.frontier = frontier
+        self.frontier = self._base = frontier
+        self._taken: dict[str, tuple[int, ...]] = {}
         self.started = 0
         self.hits: dict[Key, int] = {}
+        self.work = work
 
-    def start(self) -> "Lane":
-        """A lane started from here."""
+    def start(self, *, work: bool = False) -> "Lane":
+        """A lane started from here; ``work``: for another thread to do."""
         count = self.started
         self.started = count + 1
         name = f"{self.name}.{count}" if self.name else str(count)
-        return Lane(name, self.frontier)
+        lane = Lane(name, self.frontier, self.work)
+        if work:
+            lane.work = lane
+        return lane
 
     def join(self, other: "Lane") -> None:
-        """What comes next comes after what another lane did, too."""
-        if other.frontier != self.frontier:
-            self.frontier = tuple(sorted({*self.frontier, *other.frontier}))
+        """What comes next comes after what another lane did, too, and so after all that came before
+        that one's start."""
+        done = other.frontier
+        if done in (other._base, self.frontier) or self._taken.get(other.name) == done:
+            return
+        self._taken[other.name] = done
+        rest = {*self.frontier}.difference(other._base)
+        self.frontier = tuple(sorted({*rest, *done}))
 
     def passed(self, seq: int, cause: tuple[int, ...]) -> None:
         """An event of this lane was written, which came after ``cause``."""
@@ -56,3 +73,29 @@ class Lane:
 LANE: Final[ContextVar[Lane | None]] = ContextVar("agenttwin_lane", default=None)
 MUTE: Final[ContextVar[bool]] = ContextVar("agenttwin_mute", default=False)
 AGENT: Final[ContextVar[str | None]] = ContextVar("agenttwin_agent", default=None)
+
+
+class Here(threading.local):
+    """What this thread was given to do."""
+
+    work: Lane | None = None
+
+
+HERE: Final = Here()
+_of_task: Callable[[], Lane | None] | None = None
+
+
+def tasks_are(of_task: Callable[[], Lane | None] | None) -> None:
+    """How the running task's lane is found, where there are tasks."""
+    global _of_task
+    _of_task = of_task
+
+
+def here(main: Lane) -> Lane:
+    """The lane this is; ``main`` where nothing says so."""
+    if _of_task is not None and (lane := _of_task()) is not None:
+        return lane
+    lane, work = LANE.get(), HERE.work
+    if work is None or (lane is not None and lane.work is work):
+        return lane or main
+    return work

@@ -42,13 +42,13 @@
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 from msgspec.structs import replace
 
-from sidecar import clock
 from sidecar.capture.play import (
     Asked,
     Drift,
@@ -59,16 +59,20 @@ from sidecar.capture.play import (
     Tally,
     answer_of,
 )
-from sidecar.capture.seams.lanes import AGENT, LANE, MUTE, Lane
+from sidecar.capture.seams.lanes import AGENT, MUTE, Lane, here
 from sidecar.capture.seams.sites import Site, Sites
+from sidecar.capture.seams.turns import NEVER, Turns
 from sidecar.tape.compose import NOTHING, Fact
 from sidecar.tape.files import TapeWriter
-from sidecar.tape.model import Kind, Seam, Status
+from sidecar.tape.model import Event, Kind, Seam, Status
 
 T = TypeVar("T")
 AGENT_NAME: Final = "agent"
 _CANCELLED: Final = frozenset(("CancelledError", "GeneratorExit"))
+SEAMS: Final[tuple[Seam, ...]] = get_args(Seam)
+COUNTED: Final = frozenset(("llm_call", "tool_call", "tool_result", "decision", "human_input"))
 _NOTHING_SAID: Final = {"output": None, "claimed": None, "verified": None, "reason": None}
+_now_ns: Final = time.time_ns  # the real one: a seam may take its place
 _active: "Session | None" = None
 
 
@@ -89,11 +93,13 @@ class Crossing:
     __slots__ = (
         "_asked",
         "_attr",
+        "_awaited",
         "_call",
         "_cause",
         "_chunks",
-        "_event",
+        "_first",
         "_lane",
+        "_last",
         "_over",
         "_played",
         "_session",
@@ -110,11 +116,12 @@ class Crossing:
     def __init__(self, session: "Session", asked: Asked, lane: Lane) -> None:
         self._session, self._asked, self._lane = session, asked, lane
         self._cause = lane.frontier
-        self._start = clock.now_ns()
+        self._start = 0
         self._attr: Mapping[str, Any] = {}
         self._chunks: list[str] = []
         self._call: int | None = None
-        self._over = False
+        self._over = self._awaited = False
+        self._first = self._last = -1  # played: the recorded events, the same but for a tool's
         self._played: Played | None = None
         self.played = False
         self.out: Any = None
@@ -139,8 +146,17 @@ class Crossing:
             MUTE.reset(token)
 
     async def arrive(self) -> None:
-        """Played and awaited: wait until it is this answer's turn."""
-        self._session.count(self)
+        """Played and awaited: wait until it is this answer's turn; one that was cancelled never
+        comes, and who waits for it is cancelled again."""
+        session = self._session
+        try:
+            await session.turn(self)
+        finally:
+            session.count(self)
+
+    def settle(self) -> None:
+        """What was waited for comes before this event, too."""
+        self._cause = self._lane.frontier
 
     def chunk(self, piece: Any) -> None:
         """One piece of a stream, as it passes."""
@@ -225,6 +241,7 @@ class Session:
         self.broken: dict[str, str] = {}  # seams that could not be put in place, and why
         self.main = Lane()
         self.tally: Tally | None = None
+        self.turns: Turns | None = None  # in a strict replay
         self._lock = threading.RLock()
         self._ords: dict[tuple[str, str, str], int] = {}
         self._closers: list[Callable[[], None]] = []
@@ -270,10 +287,16 @@ class Session:
         x = Crossing(self, asked, lane)
         if attributes:
             x._attr = attributes
+        x._awaited = awaited
         if self.player is not None and self._decided(x, asked):
+            if self.turns is not None:
+                self.turns.hold(x._first, lane)
+            if kind == "tool_call":
+                self._count_call(x)
             if not awaited and x.chunks is None:
                 self.count(x)
             return x
+        x._start = _now_ns()
         if kind == "tool_call":
             x._call = self._written(x, self._fact(x, kind, x._cause, given), x._cause)
         return x
@@ -315,6 +338,12 @@ class Session:
             self.open()
         return self.player is None or self.player.goes_live(seam)
 
+    @property
+    def offline(self) -> bool:
+        """A strict replay: nothing can go live."""
+        player = self.player
+        return player is not None and not any(map(player.goes_live, SEAMS))
+
     def caller(self, depth: int = 1) -> Site | None:
         """The site of the frame ``depth`` above who calls this, where it is an own file's."""
         return self.sites.caller(depth + 1)
@@ -342,7 +371,23 @@ class Session:
 
     def lane(self) -> Lane:
         """The line of execution this is."""
-        return LANE.get() or self.main
+        return here(self.main)
+
+    async def turn(self, x: Crossing) -> None:
+        """Wait until what answers a crossing is due."""
+        if self.turns is None:
+            return
+        await self.turns.arrive(x._last if x.status != "cancelled" else NEVER)
+
+    def began(self, lane: Lane) -> None:
+        """Another thread is about to work in a lane."""
+        if self.turns is not None:
+            self.turns.begin_thread(lane)
+
+    def finished(self, lane: Lane) -> None:
+        """It has."""
+        if self.turns is not None:
+            self.turns.end_thread(lane)
 
     def put(self, piece: Any) -> str | None:
         """Keep a chunk; its digest."""
@@ -354,17 +399,16 @@ class Session:
         if played is None or x._over:
             return
         x._over = True
-        assert self.tally is not None
-        event, result = played.event, played.result
-        with self._lock:
-            if self.writer is not None:
-                self._written_again(x, played)
+        event, cause = played.event, x._cause
+        if event.kind == "tool_call":
+            if played.result is None or x._call is None:
                 return
-            seq = self.tally.add(event, x._cause)
-            x._lane.passed(seq, x._cause)
-            if result is not None:
-                again = self.tally.add(result, (seq,))
-                x._lane.passed(again, (seq,))
+            event = played.result
+            cause = tuple(sorted({x._call, *x._lane.frontier}))
+        if self.turns is not None and not x._awaited:
+            self.turns.hold(event.seq, x._lane)
+        with self._lock:
+            self._counted(x, event, cause)
 
     def left(self, x: Crossing) -> Drifted:
         """A played answer is read further than it was recorded: what to raise."""
@@ -376,8 +420,7 @@ class Session:
             asked=x._asked,
             expected=x._played.event,
         )
-        self.drift = self.drift or found
-        return Drifted(self.drift)
+        return self._drifted(found)
 
     def write(
         self,
@@ -451,7 +494,10 @@ class Session:
     def _start(self) -> None:
         """The first event, which all others come after: that the agent was started."""
         if self.player is not None:
-            self.tally = Tally(self.player.tape.header.codecs, self.player.tape.events)
+            events = self.player.tape.events
+            self.tally = Tally(self.player.tape.header.codecs)
+            if self.offline:
+                self.turns = Turns(one for one in events if one.kind in COUNTED)
         asked = Asked(kind="decision", seam=None, agent=self.agent, name="start", site="")
         x = Crossing(self, asked, self.main)
         if self.player is None:
@@ -495,6 +541,8 @@ class Session:
         if isinstance(found, Drift):
             raise self._drifted(found)
         x._played, x.played = found, True
+        x._first = found.event.seq
+        x._last = x._first if found.result is None else found.result.seq
         x.out, x.status, x.error = answer.out, answer.status, answer.error
         x.chunks, x.use = answer.chunks, answer.usage
         x.attributes = (found.result or found.event).attr
@@ -525,7 +573,7 @@ class Session:
             cause=cause,
             chunks=tuple(x._chunks) if kind != "tool_call" else (),
             start_ns=x._start,
-            end_ns=None if kind == "tool_call" else clock.now_ns(),
+            end_ns=None if kind == "tool_call" else _now_ns(),
             usage=use or {},
             attributes=x._attr,
         )
@@ -551,25 +599,39 @@ class Session:
                 x._lane.passed(seq, cause)
             return seq
 
-    def _written_again(self, x: Crossing, played: Played) -> None:
+    def _count_call(self, x: Crossing) -> None:
+        """A tool's call that was played has been made."""
+        assert x._played is not None
+        with self._lock:
+            x._call = self._counted(x, x._played.event, x._cause)
+
+    def _counted(self, x: Crossing, event: Event, cause: tuple[int, ...]) -> int | None:
+        """A played event happens, after ``cause``: on the new tape, or in the tally."""
+        seq: int | None = event.seq
+        if self.writer is not None:
+            seq = self._written_again(x, event, cause)
+        else:
+            assert self.tally is not None
+            self.tally.add(event, cause)
+            x._lane.passed(event.seq, cause)
+        if self.turns is not None:
+            self.turns.happened(event.seq)
+        return seq
+
+    def _written_again(self, x: Crossing, event: Event, cause: tuple[int, ...]) -> int | None:
         """What was played, on the new tape."""
-        event, result = played.event, played.result
-        last = result or event
+        assert x._played is not None
+        if event.kind == "tool_call":
+            return self._written(x, self._fact(x, "tool_call", cause, x._asked.given), cause)
         x._chunks = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
-        said_out = last.out is not None if played.answer is None else x.error is None
-        out = x.out if said_out else NOTHING
-        cause = x._cause
-        said = {key: item for key, item in last.attr.items() if key not in ("lane", "hit")}
-        if event.kind != "tool_call":
-            x._attr = {**x._attr, **said}
-            fact = self._fact(x, event.kind, cause, x._asked.given, out, x.status, x.error, x.use)
-            self._written(x, fact, cause)
-            return
-        call = self._written(x, self._fact(x, "tool_call", cause, x._asked.given), cause)
-        x._attr = said
-        if result is not None and call is not None:
-            fact = self._fact(x, "tool_result", (call,), NOTHING, out, x.status, x.error, x.use)
-            self._written(x, fact, (call,))
+        answered = event.out is not None if x._played.answer is None else x.error is None
+        out = x.out if answered else NOTHING
+        said = {key: item for key, item in event.attr.items() if key not in ("lane", "hit")}
+        is_result = event.kind == "tool_result"
+        x._attr = said if is_result else {**x._attr, **said}
+        given = NOTHING if is_result else x._asked.given
+        fact = self._fact(x, event.kind, cause, given, out, x.status, x.error, x.use)
+        return self._written(x, fact, cause)
 
     def _guarded(self, fact: Fact) -> int | None:
         """Write; a fault of ours or of the agent's payload costs the event, never the agent."""

@@ -1,0 +1,298 @@
+"""Tasks and threads are recorded by cause, and their order comes back in a replay."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from capture_rig import session_of
+
+from sidecar.capture.play import StrictPlayer
+from sidecar.capture.record import Circumstances, header_of, redactor_of
+from sidecar.capture.seams import install as seams
+from sidecar.capture.seams.session import current
+from sidecar.tape.codec import DEFAULT, Codecs
+from sidecar.tape.files import TapeWriter, examine, read_tape
+
+pytestmark = pytest.mark.requirement("TAP-02")
+
+
+class World:
+    """Tools that answer in an order of their own; in a replay nobody may ask them."""
+
+    def __init__(self, order=()):
+        self.order, self.asked, self.ready = list(order), [], {}
+
+    async def real(self, name):
+        self.asked.append(name)
+        mine = self.ready.setdefault(name, asyncio.Event())
+        asyncio.get_running_loop().call_soon(self.release)
+        await mine.wait()
+        self.release()
+        if name == "bad":
+            raise LookupError("bad")
+        return f"{name}!"
+
+    def release(self):
+        """Let the next answer, if it was asked for; after it the next."""
+        if self.order and self.order[0] in self.ready:
+            self.ready[self.order.pop(0)].set()
+
+    async def __call__(self, name):
+        x = current().enter(
+            kind="tool_call", seam="tool", name="ask", given={"name": name}, awaited=True
+        )
+        if x.played:
+            await x.arrive()
+            if x.error is not None:
+                raise LookupError(x.error[1])
+            return x.out
+        try:
+            with x.inside():
+                out = await self.real(name)
+        except BaseException as error:
+            x.failed(error)
+            raise
+        x.done(out)
+        return out
+
+
+def tick():
+    current().read("clock", "tick", lambda: 1)
+
+
+def play(session, agent):
+    session.begin()
+    for name in ("threads", "tasks"):
+        seams.install(session, name)
+    assert session.broken == {}
+    try:
+        if asyncio.iscoroutinefunction(agent):
+            return asyncio.run(agent())
+        return agent()
+    finally:
+        session.end()
+
+
+def twice(tmp_path, agent, world, *, in_turn=True):
+    """Record, then replay three times: the tape, and that all came back."""
+    path = tmp_path / "a.tape"
+    writer = TapeWriter(path, header_of(Circumstances(tape_id="t", now_ns=0), "full"))
+    said = play(session_of(writer), bound(agent, world))
+    writer.seal()
+    assert examine(path).holds
+    tape = read_tape(path)
+    for _ in range(3):
+        nobody = World()
+        player = StrictPlayer(tape, redactor_of("redacted"), Codecs(DEFAULT))
+        session = session_of(player=player)
+        again = play(session, bound(agent, nobody))
+        assert session.drift is None
+        assert again == said
+        assert nobody.asked == []
+        assert session.tally.digest() == tape.seal.exact_digest
+        assert session.turns.reordered == 0 or not in_turn
+    return tape, said
+
+
+def is_async(agent):
+    return asyncio.iscoroutinefunction(agent)
+
+
+def bound(agent, world):
+    if is_async(agent):
+
+        async def call():
+            return await agent(world)
+    else:
+
+        def call():
+            return agent(world)
+
+    return call
+
+
+def causes(tape, name="ask"):
+    return {
+        one.inl["in"]["name"]: one.cause
+        for one in tape.events
+        if one.kind == "tool_call" and one.name == name
+    }
+
+
+async def gathering(ask):
+    seen = []
+
+    async def one(name):
+        tick()
+        seen.append(await ask(name))
+        tick()
+
+    await asyncio.gather(*map(one, "abc"))
+    await ask("d")
+    return seen
+
+
+def test_gathered_tools_answer_in_the_recorded_order(tmp_path):
+    tape, seen = twice(tmp_path, gathering, World([*"cab", "d"]))
+    assert seen == ["c!", "a!", "b!"]
+    last = causes(tape)["d"]
+    assert [tape.events[one].name for one in last] == ["tick"] * 3
+    assert {tape.events[one].attr["lane"] for one in last} == {"0", "1", "2"}
+    first = [causes(tape)[name] for name in "abc"]
+    assert len({tape.events[one[0]].cause for one in first}) == 1
+
+
+async def grouped(ask):
+    seen = []
+
+    async def one(name):
+        seen.append(await ask(name))
+
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(one(name))
+    await ask("d")
+    return seen
+
+
+async def first_of(ask):
+    tasks = [asyncio.ensure_future(ask(name)) for name in "abc"]
+    # asyncio's sets have no order of their own: whom an agent goes on with first is its own affair
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for one in pending:
+        one.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return [one.result() for one in done], len(pending)
+
+
+async def one_by_one(ask):
+    seen = []
+    for one in asyncio.as_completed([ask(name) for name in "abc"]):
+        seen.append(await one)
+        tick()
+    return seen
+
+
+async def raced(ask):
+    async def slow():
+        await asyncio.Event().wait()
+
+    try:
+        await asyncio.wait_for(slow(), 0.001)
+    except TimeoutError:
+        tick()
+    return await asyncio.wait_for(ask("a"), 60)
+
+
+async def failing(ask):
+    return [str(one) for one in await asyncio.gather(ask("bad"), ask("a"), return_exceptions=True)]
+
+
+@pytest.mark.parametrize(
+    ("agent", "order", "said"),
+    [
+        (grouped, [*"bca", "d"], ["b!", "c!", "a!"]),
+        (one_by_one, "cab", ["c!", "a!", "b!"]),
+        (raced, "a", "a!"),
+        (failing, ["a", "bad"], ["bad", "a!"]),
+    ],
+)
+def test_what_ran_at_the_same_time_comes_back(tmp_path, agent, order, said):
+    assert twice(tmp_path, agent, World(order))[1] == said
+
+
+def test_who_was_cancelled_is_cancelled_again(tmp_path):
+    tape, (done, pending) = twice(tmp_path, first_of, World("b"), in_turn=False)
+    assert (done, pending) == (["b!"], 2)
+    ended = [one.st for one in tape.events if one.kind == "tool_result"]
+    assert sorted(ended) == ["cancelled", "cancelled", "ok"]
+
+
+def test_work_in_pools_and_threads_comes_back_by_cause(tmp_path):
+    class Sync(World):
+        def __call__(self, name):
+            x = current().enter(kind="tool_call", seam="tool", name="ask", given={"name": name})
+            if not x.played:
+                self.asked.append(name)
+                x.done(name + "!")
+                return name + "!"
+            return x.out
+
+    def agent(ask):
+        barrier = threading.Barrier(2, timeout=5)
+        seen = []
+
+        def both(name):
+            tick()
+            barrier.wait()
+            return ask(name)
+
+        with ThreadPoolExecutor(2) as pool:
+            seen += pool.map(both, ["a", "b"])
+        threads = [threading.Thread(target=ask, args=(name,)) for name in "cd"]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        ask("e")
+        return seen
+
+    path = tmp_path / "a.tape"
+    writer = TapeWriter(path, header_of(Circumstances(tape_id="t", now_ns=0), "full"))
+    assert play(session_of(writer), bound(agent, Sync())) == ["a!", "b!"]
+    writer.seal()
+    tape = read_tape(path)
+    assert examine(path).holds
+    for _ in range(3):
+        player = StrictPlayer(tape, redactor_of("redacted"), Codecs(DEFAULT))
+        session, nobody = session_of(player=player), Sync()
+        assert play(session, bound(agent, nobody)) == ["a!", "b!"]
+        assert (session.drift, nobody.asked) == (None, [])
+        assert session.tally.digest() == tape.seal.exact_digest
+    results = {one.seq: one.kind for one in tape.events}
+    assert [results[one] for one in causes(tape)["e"]] == ["tool_result"] * 2
+
+
+def test_a_pool_of_a_loop_is_joined_by_who_awaits_it(tmp_path):
+    async def agent(ask):
+        def work():
+            tick()
+
+        await asyncio.gather(asyncio.to_thread(work), asyncio.to_thread(work))
+        return await ask("a")
+
+    tape, _ = twice(tmp_path, agent, World("a"))
+    assert [tape.events[one].name for one in causes(tape)["a"]] == ["tick", "tick"]
+
+
+def test_a_replay_does_not_wait_for_time(tmp_path):
+    async def agent(ask):
+        begun = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(wait, begun.set_result, None)
+        await begun
+        return await ask("a")
+
+    wait = 0.001
+    path = tmp_path / "a.tape"
+    writer = TapeWriter(path, header_of(Circumstances(tape_id="t", now_ns=0), "full"))
+    play(session_of(writer), bound(agent, World("a")))
+    writer.seal()
+    wait = 3600
+    player = StrictPlayer(read_tape(path), redactor_of("redacted"), Codecs(DEFAULT))
+    session = session_of(player=player)
+    assert play(session, bound(agent, World())) == "a!"
+    assert session.drift is None
+
+
+def test_a_lost_answer_does_not_hang_the_loop(tmp_path):
+    tape, _ = twice(tmp_path, gathering, World([*"cab", "d"]))
+
+    async def less():
+        ask = World()
+        await asyncio.gather(ask("a"), ask("b"))
+
+    player = StrictPlayer(tape, redactor_of("redacted"), Codecs(DEFAULT))
+    session = session_of(player=player)
+    play(session, less)
+    assert session.drift.kind == "MISSING_CALL"
