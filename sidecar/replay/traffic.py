@@ -98,17 +98,20 @@ def put_together(kept: Kept) -> tuple[AgentTrace, dict[str, Made]]:
         if not own:
             steps.append(one)
             continue
+        before: str | None = None
         for number, call in enumerate(own):
-            place = _place(one, own, number)
             last = number == len(own) - 1
-            made[place.step_id] = _made(
+            found = _made(
                 call,
                 [receipts[each] for each in call.receipt_ids],
-                answer=answers.of(call),
-                after=_place(one, own, number - 1).step_id if number else None,
+                answers,
+                after=before,
                 result=step.tool.result if last and step.tool is not None else None,
                 spanned=last and _is_seen(step),
             )
+            place = _place(one, found.receipt, number, last=last)
+            before = place.step_id
+            made[before] = found
             (more if number else steps).append(place)
     return replace(whole, steps=_ordered(steps, more)), made
 
@@ -168,12 +171,11 @@ def _calls_of(step: Step, of_receipt: Mapping[str, Call]) -> list[Call]:
     return sorted(found.values(), key=lambda call: (call.last.started_at_ns, call.receipt_ids))
 
 
-def _place(step: Step, own: Sequence[Call], number: int) -> Step:
+def _place(step: Step, receipt: Receipt, number: int, *, last: bool) -> Step:
     """The step of a span's n-th call: the first begins and the last ends with the span."""
-    call = own[number]
-    start_ns = step.start_ns if number == 0 and step.start_ns else call.last.started_at_ns
-    end_ns = call.last.finished_at_ns
-    if number == len(own) - 1 and step.end_ns > step.start_ns:
+    start_ns = step.start_ns if number == 0 and step.start_ns else receipt.started_at_ns
+    end_ns = receipt.finished_at_ns
+    if last and step.end_ns > step.start_ns:
         end_ns = max(step.end_ns, start_ns)
     return replace(
         step,
@@ -183,10 +185,17 @@ def _place(step: Step, own: Sequence[Call], number: int) -> Step:
     )
 
 
-def _made(call: Call, receipts: Sequence[Receipt], **more: Any) -> Made:
+def _made(call: Call, receipts: Sequence[Receipt], answers: "_Answers", **more: Any) -> Made:
     told = [one for one in receipts if one.phase != "authorised" and one.code not in _AFTERWARDS]
-    arguments = call.arguments
-    return Made(known=call.last, told=told[0] if told else None, arguments=arguments, **more)
+    # What was found out later is kept as an answer too, and is none that this call was given.
+    given = bool(told) and told[0] is call.last
+    return Made(
+        known=call.last,
+        told=told[0] if told else None,
+        arguments=call.arguments,
+        answer=answers.of(call) if given else None,
+        **more,
+    )
 
 
 def _agents(steps: Sequence[Step], facts: Sequence[ReceiptFact]) -> dict[str, Agent]:

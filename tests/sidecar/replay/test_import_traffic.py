@@ -85,12 +85,24 @@ def test_a_call_cut_by_a_crash_has_what_its_span_got_and_the_effect_that_was_fou
 
 def test_what_is_known_later_of_an_effect_does_not_change_what_the_agent_was_answered():
     lost = {"status": 409, "upstream_status": None}
+    answer = Answer(status=200, headers=(), body=b'{"outcome": "done"}')
+    kept = KeptAnswer(call_id="c", principal="key:a", tool="pay", key_hash="k", answer=answer)
+    again = receipt("d", "replayed", start=20, end=21, key_hash="k", span_id="1")
     found = taped(
-        receipt("c", "authorised"),
-        receipt("c", code="outcome_unknown", effect="unknown", **lost),
-        receipt("c", end=70, code="resolved", status=200, upstream_status=None),
+        receipt("c", "authorised", span_id="1"),
+        receipt("c", span_id="1", code="outcome_unknown", effect="unknown", **lost),
+        receipt("c", span_id="1", end=70, code="resolved", status=200, upstream_status=None),
+        again,
+        trace=trace(span("1", 0, 99)),
+        answers=(kept,),
     )
-    (result,) = (one for one in found.facts if one.kind == "tool_result")
+    assert [one.kind for one in found.facts] == [
+        *("decision", "tool_call", "error", "tool_result", "tool_call", "tool_result", "terminal"),
+    ]
+    assert found.facts[4].cause == (3,)  # tried again when the answer was there
+    assert found.facts[5].output == {"outcome": "done"}
+    assert found.facts[3].output == {"digest": "sha256:" + "0" * 64}
+    result = found.facts[3]
     assert (result.status, result.error) == ("error", ("outcome_unknown", None))
     assert result.attributes["gateway"]["effect"] == "confirmed"
     assert result.attributes["gateway"]["resolved"] == "resolved"

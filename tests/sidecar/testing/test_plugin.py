@@ -1,5 +1,6 @@
 """The pytest plugin, run by pytest itself in a project of its own."""
 
+import gc
 import importlib
 import json
 import os
@@ -271,6 +272,32 @@ def test_tests_of_unittest_are_replayed_too(project):
     assert "EXTRA_CALL" in ends(run(project), failed=1)
 
 
+def test_async_tests_are_replayed_too(project):
+    code = """
+        import asyncio
+        import pytest
+        import myagent
+
+        async def act(number):
+            await asyncio.sleep(0)
+            return myagent.agent(number)
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        async def test_it(tape):
+            tape.output(await asyncio.gather(act(1), act({again})))
+    """
+    project.makepyfile(test_run=code.format(again=1))
+    ends(run(project, "--tape-record=once"), passed=1)
+    ends(run(project), passed=1)
+    project.makepyfile(test_run=code.format(again=2))
+    assert "EXTRA_CALL" in ends(run(project), failed=1)
+    gc.collect()  # its runner’s task has ended with the drift, and asyncio says so: here
+
+
 def test_parameters_have_a_tape_each(project):
     project.makepyfile(
         test_run="""
@@ -336,7 +363,7 @@ def test_its_entry_point_has_its_own_name_so_that_naming_it_too_is_one_plugin():
 
 @pytest.mark.full  # another interpreter
 @pytest.mark.parametrize("more", [(), ("-p", "sidecar.testing.pytest")])
-def test_an_installed_plugin_is_there_by_itself(project, more):
+def test_an_installed_plugin_is_there_by_itself(project, monkeypatch, more):
     info = project.path / "lib" / "agenttwin_sidecar_test-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
@@ -344,7 +371,7 @@ def test_an_installed_plugin_is_there_by_itself(project, more):
     )
     name = "sidecar.testing.pytest"
     (info / "entry_points.txt").write_text(f"[pytest11]\n{name} = {name}\n")
-    project.monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{info.parent}")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{info.parent}")
     project.makepyfile(test_run=TEST.format(arguments=""))
     found = project.runpytest_subprocess(*more, "-p", "no:schemathesis", "--tape-record=once")
     found.assert_outcomes(passed=1)
