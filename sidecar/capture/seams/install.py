@@ -30,6 +30,13 @@ AT_ONCE: Final[tuple[str, ...]] = (
 ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "asyncio": ("tasks", "clock_asyncio"),
     "numpy.random": ("entropy_numpy",),
+    "httpx": ("httpx_transport",),
+    "httpx2": ("httpx_transport",),
+    "urllib3": ("urllib3_pool",),
+    "http.client": ("http_client",),
+    "aiohttp": ("aiohttp_connector",),
+    "openai": ("client_waits",),
+    "anthropic": ("client_waits",),
 }
 _MISSING: Final = object()
 

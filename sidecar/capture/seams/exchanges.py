@@ -1,0 +1,299 @@
+"""HTTP exchanges at a session, for every client library: entered, recorded as they pass, played.
+
+**Rules**
+1. A library's seam says what is sent and touches the real thing; what stands on the tape is decided
+   here and in ``exchange``, once for all of them.
+2. What passes is passed on as it came, before anything else is waited for. A body beyond
+   ``BODY_BYTES_MAX`` passes too, and is not kept: its answer cannot be played.
+3. Played, pieces come one by one; then what had ended the answer: its end, its error, or, where the
+   agent had stopped reading, a drift for one that reads on.
+4. What libraries tell their makers (traces, metrics, errors) is no conduct of the agent: recorded
+   it passes unseen, and where nothing may be sent it is refused as a connection would be.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, Final
+from weakref import WeakSet
+
+from sidecar.capture import bodies, exchange, pieces
+from sidecar.capture.encodings import Decoder, Known, encoder
+from sidecar.capture.exchange import Reply, Request
+from sidecar.capture.seams.session import Crossing, Session, class_name, text_of
+from sidecar.capture.streamed import Answer
+from sidecar.tape.compose import NOTHING
+from sidecar.tape.model import Seam
+
+NOT_SENT: Final = "not sent: nothing leaves a replay"
+_EVENTS_MAX: Final = 100_000
+_TELEMETRY: Final = (
+    "opentelemetry.",
+    "agents.tracing",
+    "langsmith",
+    "logfire",
+    "sentry_sdk",
+    "ddtrace",
+    "posthog",
+    "langfuse",
+    "newrelic",
+    "elasticapm",
+)
+
+
+_open: WeakSet["Recording"] = WeakSet()  # live answers that are still being read
+
+
+def close_at_end(session: Session) -> None:
+    """See that answers which are still being read when a session ends stand on its tape."""
+
+    def close() -> None:
+        for recording in list(_open):
+            recording.closed()
+
+    session.on_end(close)
+
+
+class Refused(Exception):
+    """A library's own telemetry, where nothing may be sent."""
+
+
+def enter(session: Session, request: Request, *, awaited: bool = False) -> Crossing | None:
+    """Enter the session with a request; None where it is not the agent's to be recorded.
+
+    Raises Refused for such a one where nothing may be sent, and what ``Session.enter`` raises.
+    """
+    call = exchange.call_of(request)
+    if _is_telemetry(sys._getframe(1)):
+        if session.live(call.seam):
+            return None
+        raise Refused(NOT_SENT)
+    return session.enter(
+        kind=call.kind,
+        seam=call.seam,
+        name=call.name,
+        given=call.given,
+        attributes=call.attributes,
+        awaited=awaited,
+    )
+
+
+def _is_telemetry(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith(_TELEMETRY):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def failed_sending(x: Crossing, error: BaseException) -> None:
+    """A live request could not be sent: its answer was not waited for."""
+    if type(error).__name__ in ("CancelledError", "GeneratorExit"):
+        x.failed(error)
+        return
+    told = (class_name(error), text_of(error))
+    x.done(status="error", error=told, attributes={"http": {"sending": True}})
+
+
+class Recording:
+    """A live answer as its client reads it. ``known``: decoders of the client's library."""
+
+    def __init__(
+        self,
+        x: Crossing,
+        status: int,
+        reason: str,
+        headers: exchange.Headers,
+        known: Known | None = None,
+        *,
+        decoded: bool = False,
+    ) -> None:
+        self._x, self._status, self._reason, self._headers = x, status, reason, headers
+        named = exchange.dict_of(headers)
+        self._cut = pieces.cut_of(named)
+        encodings = "" if decoded else str(named.get("content-encoding", ""))
+        self._decoder = Decoder(encodings, known)
+        self._cutter = pieces.Cutter(self._cut) if self._cut else None
+        self._answer = Answer() if self._cut == "event" else None
+        self._whole: list[bytes] = []
+        self._bytes = self._pieces = 0
+        self._kept, self.over = True, False
+        _open.add(self)
+
+    def __del__(self) -> None:
+        self.closed()
+
+    def feed(self, data: bytes) -> None:
+        """A piece as it passes, in the answer's encoding. Nothing of it raises."""
+        if data and not self.over:
+            self._take(self._decoder.feed(bytes(data)))
+
+    def end(self) -> None:
+        """The whole answer has come."""
+        if not self.over:
+            self._finish()
+            self._close("ok", None)
+
+    def closed(self) -> None:
+        """The client reads no further."""
+        if self.over:
+            return
+        if self._answer is not None and self._answer.ended:
+            self._finish()
+            self._close("ok", None)
+        else:
+            self._finish()
+            self._close("cancelled" if self._cut else "ok", None, {"unread": True})
+
+    def failed(self, error: BaseException) -> None:
+        """The answer broke off."""
+        if self.over:
+            return
+        if type(error).__name__ in ("CancelledError", "GeneratorExit"):
+            self.closed()
+            return
+        self._finish()
+        self._close("error", (class_name(error), text_of(error)), {"broke": True})
+
+    def short(self) -> None:
+        """The connection ended before the answer did."""
+        if not self.over:
+            self._finish()
+            error = ("http.client.IncompleteRead", "the answer ended before its length")
+            self._close("error", error, {"short": True})
+
+    def _take(self, data: bytes) -> None:
+        if not data:
+            return
+        self._bytes += len(data)
+        if self._bytes > exchange.BODY_BYTES_MAX:
+            self._kept = False
+            self._whole.clear()
+            return
+        if self._cutter is None:
+            self._whole.append(data)
+            return
+        for piece in self._cutter.feed(data):
+            self._put(piece)
+
+    def _put(self, piece: bytes) -> None:
+        assert self._cut is not None
+        self._pieces += 1
+        if self._pieces > _EVENTS_MAX:
+            self._kept = False
+            return
+        payload = pieces.payload_of(piece, self._cut)
+        self._x.chunk(payload)
+        if self._answer is not None:
+            self._answer.add(payload)
+
+    def _finish(self) -> None:
+        self._take(self._decoder.end())
+        if self._cutter is not None and self._kept:
+            for piece in self._cutter.end():
+                self._put(piece)
+
+    def _close(
+        self, status: Any, error: tuple[str, str | None] | None, more: dict[str, Any] | None = None
+    ) -> None:
+        self.over = True
+        _open.discard(self)
+        body, hint = bodies.answered(b"".join(self._whole))
+        reply = Reply(
+            status=self._status,
+            reason=self._reason,
+            headers=self._headers,
+            body=body,
+            hint={**hint, **(more or {})} if self._kept else {"lost": True},
+        )
+        if status == "ok":
+            status, error = exchange.error_of(reply)
+        seam = seam_of(self._x)
+        streamed = self._answer.value if self._answer is not None else None
+        out, attributes = exchange.out_of(seam, reply, streamed=streamed)
+        self._x.done(
+            NOTHING if out is None else out,
+            exchange.usage_of(out) if seam == "provider" else None,
+            status,
+            error=error,
+            attributes=attributes,
+        )
+
+
+class Playing:
+    """An answer from the tape. ``has_head`` says whether one came at all."""
+
+    def __init__(self, x: Crossing, *, decoded: bool = False) -> None:
+        self._x = x
+        seam = seam_of(x)
+        self._wire = x.attributes.get("http") or {}
+        self.has_head = "status" in self._wire if seam == "provider" else x.out is not None
+        self.sending = bool(self._wire.get("sending"))
+        if self._wire.get("lost"):
+            x.beyond()
+        self.reply = exchange.reply_of(seam, x.out, x.attributes)
+        named = exchange.dict_of(self.reply.headers)
+        encoding = str(named.get("content-encoding", ""))
+        self._encoder = None if decoded else encoder(encoding)
+        self.encoded = self._encoder is not None
+        self.streamed = x.chunks is not None or pieces.cut_of(named) == "event"
+
+    @property
+    def whole(self) -> bool:
+        """Whether its end is played, too."""
+        return not any(self._wire.get(why) for why in ("unread", "broke", "short"))
+
+    @property
+    def error(self) -> tuple[str, str | None] | None:
+        """What ended it, where that was no answer."""
+        x = self._x
+        broke = self._wire.get("broke") or not self.has_head
+        return x.error if broke else None
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The answer's headers, true of the body that is played."""
+        found = self.reply.headers
+        if self.encoded:
+            return list(found)
+        return [pair for pair in found if pair[0] != "content-encoding"]
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body, piece by piece, as it is sent."""
+        if self._x.chunks is not None:
+            parts: Iterator[bytes] = map(pieces.bytes_of, self._x.chunks)
+        elif self.streamed:
+            parts = iter(())
+        else:
+            parts = iter((bodies.written(self.reply.body, self.reply.hint),))
+        any_ = False
+        for part in parts:
+            if part:
+                any_ = True
+                yield self._encoder.feed(part) if self._encoder is not None else part
+        if self._encoder is not None and any_ and self.whole:
+            yield self._encoder.end()
+
+    async def begin(self) -> None:
+        """Wait until it is the turn of an answer that is no stream; of a stream, its end waits."""
+        if self._x.chunks is None and not (self.has_head and self._x.status == "cancelled"):
+            await self._x.arrive()
+
+    async def arrive(self) -> None:
+        """The last piece was handed on: wait until it is the turn of its end."""
+        if self._x.chunks is not None and self._x.status != "cancelled":
+            await self._x.arrive()
+
+    def after(self) -> None:
+        """Nothing is left: a drift where the agent had not read so far."""
+        if self._wire.get("unread"):
+            self._x.beyond()
+        self._x.done()
+
+    def closed(self) -> None:
+        """The client reads no further."""
+        self._x.done()
+
+
+def seam_of(x: Crossing) -> Seam:
+    """PROVIDER or HTTP."""
+    return "provider" if x.kind == "llm_call" else "http"
