@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from sidecar.tape.model import Header, RedactorId
+from sidecar.tape.model import Fidelity, Header, RedactorId
 from sidecar.tape.tape import Tape
 
 Reason = Literal[
@@ -22,7 +22,6 @@ Reason = Literal[
     "PARTIAL",
     "DIRTY_TREE",
     "BROKEN",
-    "FIDELITY",
     "PREFIX",
 ]
 _FINGERPRINTS: Final = ("models", "toolset", "prompts", "policy", "env")
@@ -41,11 +40,13 @@ def obstacles(
     codecs: Mapping[str, str],
     redactor: RedactorId,
     clean: bool = False,
-    content: bool = True,
+    least: Fidelity = "L0",
+    until: int | None = None,
 ) -> tuple[Obstacle, ...]:
     """What stands against concluding from a replay under these codecs and this redactor.
 
-    ``clean``: the tape must be of a clean tree, as bisect asks. ``content``: answers must be there.
+    ``clean``: the tape must be of a clean tree, as bisect asks. ``least``: its fidelity at least.
+    ``until``: only what stands before that seq is used, and that may be of a partial tape.
     """
     found: list[Obstacle] = []
     used = {event.seam for event in tape.events}
@@ -62,9 +63,10 @@ def obstacles(
         found.append(Obstacle("BROKEN", "it does not hold; see sidecar tape verify"))
     if tape.header.taint:
         found.append(Obstacle("TAINTED", ", ".join(tape.header.taint)))
-    found += _partial(tape)
-    if content and tape.header.fidelity in ("L0", "L1"):
-        found.append(Obstacle("FIDELITY", f"it is {tape.header.fidelity}: answers were not kept"))
+    if until is None or len(tape.events) < until:
+        found += _partial(tape)
+    if tape.header.fidelity < least:
+        found.append(Obstacle("PARTIAL", f"it is {tape.header.fidelity}, and this needs {least}"))
     if clean and tape.header.git is not None and tape.header.git.dirty:
         found.append(Obstacle("DIRTY_TREE", "it was recorded from a tree with changes"))
     return tuple(found)
@@ -86,7 +88,7 @@ def fingerprints(recorded: Header, live: Header) -> tuple[str, ...]:
 
 def _partial(tape: Tape) -> list[Obstacle]:
     if tape.seal is None:
-        return [Obstacle("PARTIAL", "it has no seal")]
+        return [Obstacle("PARTIAL", "the tape is not sealed")]
     counters = tape.seal.counters
     if counters.dropped or counters.truncated:
         lost = f"{counters.dropped} events and {counters.truncated} payloads were not kept"

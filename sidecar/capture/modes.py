@@ -7,9 +7,9 @@
    and a tool that the tape does not answer is answered with nothing (``requested_only``); no tool
    is ever called.
 3. ``counterfactual``: as strict up to the first event that the plan changes; a difference before it
-   means that the runs cannot be compared (PREFIX), and no drift. Behind it the tape answers what it
-   was asked in the same words, wherever that stands, and the rest is live where the plan says so;
-   what is neither ends the run.
+   means that the runs cannot be compared (PREFIX), and no drift. Behind it a seam
+   that the plan says is live is; the tape answers what it is asked in the same words, wherever that
+   stands; what is neither ends the run. A ``control`` changes nothing and is live from there on.
 4. What clock, dice and environment say beyond the tape is real, and is counted (``beyond``).
 5. Pure, as ``play``: an instance is one run.
 """
@@ -247,11 +247,12 @@ class CounterfactualPlayer(PlanPlayer):
         event = self.cursor.find(asked)
         same = event is not None and self.is_asked(asked, event)
         if self.parted is not None:
-            if event is not None and same and self.cursor.is_left(event):
+            live = asked.seam in self.plan.live
+            if event is not None and same and not live and self.cursor.is_left(event):
                 return self._answered(event)
             return self._behind(asked)
         ahead = None if event is None else self.cursor.ahead(event)
-        if event is not None and same and ahead is None:
+        if event is not None and same and ahead is None and not self._controls(event):
             return self._answered(event)
         if event is None or ahead is not None or not self._declared(asked, event):
             return self._prefix(asked, event, ahead)
@@ -284,18 +285,22 @@ class CounterfactualPlayer(PlanPlayer):
                 return self._incomparable(f"{one.what} at seq {event.seq}: {error}")
         if self.parted is None:
             self.parted = event.seq
-        return replace(played, answer=answer)
+        return played if self.plan.control else replace(played, answer=answer)
+
+    def _controls(self, event: Event) -> bool:
+        """Whether a control goes live here: where a request would have been changed."""
+        return self.plan.control and event.kind == "llm_call" and bool(self._parts(event))
 
     def _behind(self, asked: Asked) -> Decision:
-        """Behind the first change: the tape in other places, the exhausted, the live, the end."""
+        """Behind the first change: the live, the tape in other places, the exhausted, the end."""
+        if asked.seam in self.plan.live:
+            return self.lived(asked)
         same = [one for one in self._same.get(self._words(asked), ()) if self.cursor.is_left(one)]
         for event in same:
             if self.is_asked(asked, event):
                 return self._answered(event)
         if (again := self.exhausted(asked)) is not None:
             return again
-        if asked.seam in self.plan.live:
-            return self.lived(asked)
         if asked.seam in AMBIENT:
             return self.lived(asked, "beyond")
         found = self.drift(asked, None)
@@ -304,12 +309,7 @@ class CounterfactualPlayer(PlanPlayer):
 
     def _declared(self, asked: Asked, event: Event) -> bool:
         """Whether a request differs only in what the plan says will."""
-        parts = {
-            member
-            for one in self._patches
-            if one.what in REQUEST and event.seq >= (one.seq or 0)
-            for member in REQUEST[one.what]
-        }
+        parts = self._parts(event)
         if asked.kind != "llm_call" or not parts:
             return False
         if event.name != asked.name and "model" not in parts:
@@ -319,6 +319,15 @@ class CounterfactualPlayer(PlanPlayer):
         if MISSING in (kept, crossing.given) or asked.given is NOTHING:
             return False
         return self.comparison.same_but(asked.seam, kept, crossing.given, parts)
+
+    def _parts(self, event: Event) -> set[str]:
+        """The members of a request that the plan says will differ."""
+        return {
+            member
+            for one in self._patches
+            if one.what in REQUEST and event.seq >= (one.seq or 0)
+            for member in REQUEST[one.what]
+        }
 
     def _prefix(self, asked: Asked, event: Event | None, ahead: int | None) -> Drift:
         found = self.drift(asked, event, ahead)

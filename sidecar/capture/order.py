@@ -11,12 +11,15 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from sidecar.capture.match import Candidate
+from sidecar.capture.modes import Told as Done
+from sidecar.capture.plan import Plan
 from sidecar.capture.play import Drift
 from sidecar.capture.record import Capture
 from sidecar.tape.model import Git
 
 VARIABLE: Final = "AGENTTWIN_CAPTURE"
-Mode = Literal["record", "strict"]
+Mode = Literal["record", "replay"]
 ReplayOutcome = Literal["ok", "diverged", "miss", "incomparable"]
 _MISSED: Final = ("EXTRA_CALL", "MISSING_CALL")
 
@@ -24,6 +27,7 @@ _MISSED: Final = ("EXTRA_CALL", "MISSING_CALL")
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Record to, or replay from, ``tape``; say how it went in the file ``report``.
 
+    ``plan``: of a replay; ``to``: a new tape of it, where one is wanted.
     ``roots``: folders of the agent's own files; none = the working directory, or the script's.
     ``python``: what PYTHONPATH was. ``capture``: of a replay, as the tape says.
     """
@@ -31,6 +35,8 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: Mode
     tape: str
     report: str
+    plan: Plan = Plan()
+    to: str | None = None
     capture: Capture = "off"
     packaging: Literal["packed", "store"] = "packed"
     durable: bool = False
@@ -57,10 +63,11 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """How a replay went. ``exact_digest`` is of what was played, ``recorded_digest`` of the tape.
 
     ``refused``: connections that libraries tried of themselves. ``reordered``: events that came
-    before their turn.
+    before their turn. ``crashed``: the agent failed before it left its tape, and the tape does not
+    end so. ``sealed``: there is a new tape, and it is whole.
     """
 
-    mode: Mode
+    mode: str
     tape: str
     outcome: ReplayOutcome
     events: int
@@ -71,6 +78,9 @@ class Replayed(Struct, frozen=True, kw_only=True):
     reordered: int = 0
     drift: dict[str, Any] | None = None
     broken: dict[str, str] = {}
+    crashed: bool = False
+    sealed: bool = False
+    done: Done = Done()
 
 
 def as_text(order: Order) -> str:
@@ -96,7 +106,7 @@ def drift_told(drift: Drift | None) -> dict[str, Any] | None:
     """A drift in JSON: which, where, and of what; names, never content."""
     if drift is None:
         return None
-    asked, event = drift.asked, drift.expected
+    asked, event, match = drift.asked, drift.expected, drift.match
     one = asked or event
     return {
         "kind": drift.kind,
@@ -110,4 +120,11 @@ def drift_told(drift: Drift | None) -> dict[str, Any] | None:
         "site": None if one is None else one.site,
         "lane": None if asked is None else asked.lane,
         "hit": None if asked is None else asked.hit,
+        "moved": None if match is None else match.moved,
+        "candidates": [] if match is None else [*map(_candidate, match.candidates)],
     }
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    places = None if one.places is None else [each.pointer for each in one.places]
+    return {"seq": one.seq, "why": one.why, "name": one.name, "used": one.used, "places": places}

@@ -109,7 +109,8 @@ class Patch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A replay. ``fork``: the seq from which on everything is live. ``live``: seams beside the
     mode's own. ``exhausted``: by tool, what a call beyond the tape is answered (default: miss).
-    ``moved``: strict, and call sites may have moved (``moved``): for a bisection."""
+    ``moved``: strict, and call sites may have moved (``moved``): for a bisection. ``control``: of a
+    counterfactual, the run with nothing changed, live from the same event on."""
 
     mode: Mode = "strict"
     fork: int | None = None
@@ -117,6 +118,7 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     live: tuple[Seam, ...] = ()
     exhausted: dict[str, Exhausted] = {}
     moved: bool = False
+    control: bool = False
 
     def problems(self) -> list[str]:
         """Everything that is wrong with it."""
@@ -133,6 +135,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append("in the mode strict nothing is live, and nothing is repeated")
         if self.moved and self.mode != "strict":
             found.append("only in the mode strict call sites may have moved")
+        if self.control and not (self.mode == "counterfactual" and self.live):
+            found.append("a control is of a counterfactual with something live")
         if "tool" in self.live and self.mode == "shadow":
             found.append("in the mode shadow no tool is ever called")
         return found
@@ -151,6 +155,12 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             elif one.seq is None and not any(one.of(each) for each in asked.values()):
                 found.append(f"{one.what}: nothing of the name {one.name} is on the tape")
         return found
+
+    @property
+    def requests(self) -> tuple[Patch, ...]:
+        """The changes of requests that are made here, where a request is."""
+        found = (one for one in self.patches if one.what in REQUEST and not self.control)
+        return tuple(one for one in found if one.value is not UNSET or one.patch is not UNSET)
 
     @property
     def taint(self) -> tuple[str, ...]:

@@ -17,15 +17,17 @@ their own.
 """
 
 import hashlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.canonical import NotCanonical, canonical
+from sidecar.capture.comparable import obstacles
 from sidecar.capture.match import Answer as Ended
 from sidecar.capture.match import Crossing, Match, Recorded, asked_before
+from sidecar.capture.plan import Plan
 from sidecar.tape.codec import Codecs
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.drift import Drift as Drift_
@@ -42,6 +44,7 @@ _ASSERTED: Final[dict[Kind, DriftKind]] = {
     "decision": "ARGS",
     "human_input": "PROMPT",
 }
+_STRICT: Final = Plan()
 _REQUIRED: Final = frozenset(_ASSERTED)
 
 
@@ -372,24 +375,18 @@ def _place(happened: tuple[Event, tuple[int, ...]]) -> int:
     return happened[0].seq
 
 
-def incomparable(tape: Tape, redactor: Redacts, codecs: Callable[[], Codecs]) -> Drift | None:
-    """Why a tape cannot be replayed strictly here: partial, tainted, of another codec or redactor,
-    or without the content that a replay hands out."""
-
-    def no(reason: str) -> Drift:
-        return Drift(kind="INCOMPARABLE", seq=0, reason=reason)
-
-    header = tape.header
-    if tape.seal is None or not tape.examination.holds:
-        return no("PARTIAL: the tape is not sealed, or does not hold")
-    if header.taint:
-        return no("TAINTED: nothing may be concluded from the tape")
-    if header.codecs != codecs().fingerprints():
-        return no("CODEC: the tape compares payloads in another way than this version")
-    if header.redactor != redactor.identity:
-        return no("REDACTOR: the tape was redacted in another way than is asked for here")
-    if header.fidelity != "L3":
-        return no(
-            f"PARTIAL: fidelity {header.fidelity}; a strict replay needs content of every seam (L3)"
-        )
-    return None
+def incomparable(
+    tape: Tape, redactor: Redacts, codecs: Codecs, plan: Plan = _STRICT
+) -> Drift | None:
+    """Why a tape cannot be replayed so here: partial, tainted, of another codec or redactor, or
+    without the content that a replay hands out."""
+    found = obstacles(
+        tape,
+        codecs=codecs.fingerprints(),
+        redactor=redactor.identity,
+        least="L3" if plan.mode in ("strict", "counterfactual", "fork") else "L2",
+        until=plan.fork,
+        clean=plan.moved,
+    )
+    reason = next((f"{one.reason}: {one.detail}" for one in found), None)
+    return None if reason is None else Drift(kind="INCOMPARABLE", seq=0, reason=reason)

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from sidecar.capture.plan import Plan
 from sidecar.tape.model import AgentBuild, Fidelity, Git, Header, Origin, RedactorId
 from sidecar.tape.moment import moment
 from sidecar.tape.redaction import Redactor, Redacts
+from sidecar.tape.tape import Tape
 
 Capture = Literal["off", "redacted", "full"]
 CAPTURES: Final = ("off", "redacted", "full")
@@ -57,6 +60,23 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     tenant: str = "default"
     labels: dict[str, str] = {}
     expires_ns: int | None = None
+
+
+def header_again(tape: Tape, plan: Plan, found: Circumstances, redactor: Redacts) -> Header:
+    """The header of the new tape that a replay of another is."""
+    exact = tape.seal.exact_digest if tape.seal is not None else None
+    seqs = [plan.fork, *(one.seq for one in plan.patches)]
+    first = min((seq for seq in seqs if seq is not None), default=None)
+    origin = Origin(tape_id=tape.header.tape_id, exact_digest=exact, seq=first)
+    labels = {**tape.header.labels, **found.labels, "replay": plan.mode}
+    plain = redactor.identity == PlainRedactor().identity
+    made = header_of(
+        replace(found, labels=labels),
+        "full" if plain else "redacted",
+        replayed_from=origin,
+        taint=plan.taint,
+    )
+    return replace(made, anchor=tape.header.anchor or origin)
 
 
 def header_of(

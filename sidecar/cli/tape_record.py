@@ -54,7 +54,7 @@ _NO_CONTENT = (
 @click.option(
     "--durable", is_flag=True, help="Each event reaches the disk before the agent goes on."
 )
-@click.option("--agent", default="agent", show_default=True, help="Whose events they are.")
+@click.option("--name", "agent", default="agent", show_default=True, help="Whose events they are.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Kept in the header.")
 @profiled()
 @common()

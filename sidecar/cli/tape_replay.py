@@ -2,102 +2,120 @@
 
 Rules
 1. Strict: everything from the tape, no model, no network, no real tool; the first difference ends
-   it and is told.
-2. 0 as recorded; 1 the agent crashed; 2 it left the tape, or the tape cannot be replayed; 3 a
-   signal ended it, or it could not be run.
+   it and is told. The other modes are declared by an option (docs/specs/replay-tape.md).
+2. 0 as recorded, or the changed run was shown; 1 the agent crashed; 2 it left the tape, or the
+   tape cannot be replayed; 3 a signal or a deadline ended it, or it could not be run.
+3. A new tape is there whole or partial, as far as the run went; without ``--to`` it is compared
+   and thrown away.
 """
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, get_args
 
 import click
+from msgspec.structs import replace
 
 from sidecar.capture.order import Order
+from sidecar.capture.plan import MODES, Plan
+from sidecar.capture.process import git_of
 from sidecar.cli.options import common, emit, profiled, talk
-from sidecar.cli.tape_run import Ended, run, running
-from sidecar.outcome import Exits, Outcome
-from sidecar.tape.files import examine
+from sidecar.cli.tape_plan import check_fits, read_plan
+from sidecar.cli.tape_replay_view import compared, lines_of, shown
+from sidecar.cli.tape_run import Ended, is_callee, run, running
+from sidecar.errors import SidecarError
+from sidecar.outcome import Exits
+from sidecar.replay.rerun.ended import Process, concluded
+from sidecar.tape.files import read_tape
+from sidecar.tape.model import Seam
+from sidecar.tape.tape import Tape
 
-_ENDS: Final = {
-    "ok": Outcome.OK,
-    "diverged": Outcome.DIVERGED,
-    "miss": Outcome.DIVERGED,
-    "incomparable": Outcome.UNDECIDED,
-}
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("tape", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("tape", type=_FILE)
 @running
+@click.option("--mode", type=click.Choice(MODES), default=None, help="[default: strict]")
+@click.option("--fork", type=click.IntRange(0), default=None, help="Live from this seq on.")
+@click.option("--patch", type=_FILE, default=None, help="What is changed (counterfactual).")
+@click.option("--live", type=click.Choice(get_args(Seam)), multiple=True, help="A seam beside.")
+@click.option("--repeat-last", multiple=True, metavar="TOOL", help="Answers as at last, for ever.")
+@click.option("-o", "--to", type=_FILE, default=None, help="The new tape; it must not be there.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, help="Seconds.")
 @profiled(bisect=True)
 @common()
 def replay(
     tape: Path,
     command: Sequence[str],
     roots: Sequence[Path],
+    to: Path | None,
+    timeout: float | None,
     exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
+    **asked: Any,
 ) -> int:
     """Run an agent against its tape: no model, no network, no real tool, no waiting.
 
-    Exits 2 where the agent asks anything else than was recorded, and says where.
+    Exits 2 where the agent asks anything else than was recorded, and says where. With --patch it
+    shows what another policy, prompt, model, result or fault would have led to, and exits 0.
 
     \b
     Example:
       $ sidecar tape replay run.tape -- python agent.py "refund 12"
       run.tape: as recorded, 41 events
     """
-    examine(tape)  # no tape: told before anything runs
-    order = Order(
-        mode="strict",
-        tape=str(tape.resolve()),
-        report="",
-        roots=tuple(str(root.resolve()) for root in roots),
-    )
-    ended = run(command, order, quiet=output != "text")
-    value = _told(tape, ended, exits)
-    talk(_line(value, ended))
-    if output != "text":
+    plan = read_plan(**asked)
+    if exits.bisect:
+        if plan.mode != "strict":
+            raise click.UsageError("--bisect is of the mode strict")
+        plan = replace(plan, moved=True)
+    if to is not None and to.exists():
+        raise SidecarError("there is a file already", where=str(to), do="Name another.")
+    if plan.mode in ("tools", "shadow") and is_callee(command) and not command[-2]:
+        raise click.UsageError(f"the mode {plan.mode} asks the real model: give it with --llm")
+    recorded = read_tape(tape)  # no tape: told before anything runs
+    check_fits(plan, recorded, tape)
+    with tempfile.TemporaryDirectory(prefix="sidecar-") as folder:
+        place = to or (None if plan.mode == "strict" else Path(folder) / "replayed.tape")
+        order = Order(
+            mode="replay",
+            tape=str(tape.resolve()),
+            report="",
+            plan=plan,
+            to=None if place is None else str(place.resolve()),
+            roots=tuple(str(root.resolve()) for root in roots),
+            git=git_of(roots[0] if roots else Path.cwd()) if place is not None else None,
+            argv=tuple(command),
+        )
+        ended = run(command, order, quiet=output != "text", seconds=timeout)
+        value = _told(tape, recorded, plan, ended, exits)
+        value["to"] = None if to is None else str(to)
+        if place is not None and place.exists():
+            value |= compared(tape, recorded, place, to)
+    for line in lines_of(value, ended.fault):
+        talk(line)
+    if output == "text":
+        for line in shown(value):
+            click.echo(line)
+    else:
         emit(value, output, str)
     return int(value["exit_code"])
 
 
-def _told(tape: Path, ended: Ended, exits: Exits) -> dict[str, Any]:
-    told = ended.told or {}
-    word = told.get("outcome")
-    outcome = _ENDS.get(str(word), Outcome.INTERNAL)
-    if ended.fault is not None or ended.signal is not None:
-        outcome, word = Outcome.INTERNAL, None
-    elif ended.told is None and ended.code:
-        outcome = Outcome.TARGET_CRASH
+def _told(tape: Path, recorded: Tape, plan: Plan, ended: Ended, exits: Exits) -> dict[str, Any]:
+    process = Process(code=ended.code, signal=ended.signal, late=ended.late)
+    outcome, word = concluded(ended.told, process, plan.mode)
     return {
-        **told,
+        **(ended.told or {}),
         **exits.told(outcome, word),
-        "mode": "strict",
+        "mode": plan.mode,
         "tape": str(tape),
+        "taint": list(plan.taint),
+        "recorded_events": len(recorded.events),
         "target_exit": ended.code,
         "target_signal": ended.signal,
     }
-
-
-def _line(value: dict[str, Any], ended: Ended) -> str:
-    if ended.fault is not None:
-        return f"error: {ended.fault}"
-    drift = value.get("drift")
-    if drift is not None:
-        where = f"seq {drift['seq']}"
-        what = f" ({drift['event_kind']} {drift['name']})" if drift["event_kind"] else ""
-        return f"{value['tape']}: {drift['kind']} at {where}{what}: {drift['reason']}"
-    if ended.signal is not None:
-        return f"error: {ended.signal} ended the agent"
-    if value["outcome"] == "ok":
-        return f"{value['tape']}: as recorded, {value['events']} events"
-    if ended.code:
-        return f"{value['tape']}: the agent exited with {ended.code} and did not say how it went"
-    return (
-        "error: nothing was replayed: no Python process ran a file of the agent's own. "
-        "Name their folder with --root."
-    )

@@ -7,7 +7,9 @@ Rules
 3. How it ended is told apart: it returned, a signal ended it, or it could not be started.
 """
 
+import functools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,15 +28,31 @@ from sidecar.capture.process import child_environment
 from sidecar.errors import SidecarError
 
 _PASSED: Final = ("SIGTERM", "SIGHUP", "SIGQUIT")
+_CALLEE: Final = "sidecar.capture.seams.callee"
+_END_SECONDS: Final = 5.0
+_PLACE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_CALLABLE: Final = (
+    (
+        "--agent",
+        "callable_",
+        "Instead of a command: called as agent(llm, tools).",
+    ),
+    ("--llm", "llm", "The real model of --agent: called with the request."),
+    ("--tools", "tools", "The real tools of --agent: a mapping, a module or an object."),
+)
 F = Callable[..., Any]
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How a child ended. ``code``: what it returned; ``signal``: the name of what ended it."""
+    """How a child ended. ``code``: what it returned; ``signal``: the name of what ended it.
+
+    ``late``: it was ended at its deadline.
+    """
 
     code: int | None
     signal: str | None
     told: dict[str, Any] | None
+    late: bool = False
 
     @property
     def fault(self) -> str | None:
@@ -44,9 +62,33 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 def running(function: F) -> F:
-    """Add what ``record`` and ``replay`` share: the command, and whose files are the agent's."""
-    function = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")(
-        function
+    """Add what ``record`` and ``replay`` share: the command, or a callable with its model and tools
+    (together ``command``), and whose files are the agent's."""
+
+    @functools.wraps(function)
+    def run_(
+        *,
+        command: Sequence[str],
+        callable_: str | None,
+        llm: str | None,
+        tools: str | None,
+        **rest: Any,
+    ) -> Any:
+        if callable_ is None and (llm or tools):
+            raise click.UsageError("--llm and --tools are of --agent py:module:callable")
+        if callable_ is not None:
+            if command:
+                raise click.UsageError("an agent is a command or a callable, not both")
+            command = callee_command(callable_, llm, tools)
+        return function(command=command, **rest)
+
+    made: F = run_
+    for option, name, text in reversed(_CALLABLE):
+        made = click.option(option, name, metavar="py:MODULE:NAME", callback=_callable, help=text)(
+            made
+        )
+    made = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")(
+        made
     )
     return click.option(
         "--root",
@@ -54,11 +96,39 @@ def running(function: F) -> F:
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Folder of the agent's own files [default: here, or the script's folder].",
-    )(function)
+    )(made)
 
 
-def run(command: Sequence[str], order: Order, *, quiet: bool) -> Ended:
-    """Run a command to its end under an order. Raises SidecarError where it cannot be started."""
+def callee_command(agent: str, llm: str | None = None, tools: str | None = None) -> list[str]:
+    """The command that calls an agent (``module:callable``), given a model and tools."""
+    return [sys.executable, "-P", "-m", _CALLEE, agent, llm or "", tools or ""]
+
+
+def is_callee(command: Sequence[str]) -> bool:
+    """Whether a command is one that ``callee_command`` gave."""
+    return _CALLEE in command
+
+
+def _callable(
+    context: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,
+    value: str | None,
+) -> str | None:
+    if value is None:
+        return None
+    kind, _, rest = value.partition(":")
+    if kind != "py" or not _PLACE.fullmatch(rest):
+        raise click.BadParameter("it is named as py:module:name", param=parameter)
+    return rest
+
+
+def run(
+    command: Sequence[str], order: Order, *, quiet: bool, seconds: float | None = None
+) -> Ended:
+    """Run a command to its end under an order. Raises SidecarError where it cannot be started.
+
+    After ``seconds`` it is ended.
+    """
     if not command:
         raise SidecarError("there is no command to run", do="Give it after --.")
     with tempfile.TemporaryDirectory(prefix="sidecar-") as folder:
@@ -66,14 +136,16 @@ def run(command: Sequence[str], order: Order, *, quiet: bool) -> Ended:
         told = msgspec.structs.replace(
             order, report=str(report), python=os.environ.get("PYTHONPATH")
         )
-        code = _run(command, child_environment(told, os.environ), quiet=quiet)
+        code, late = _run(command, child_environment(told, os.environ), seconds, quiet=quiet)
         said = _said(report)
     if code < 0:
-        return Ended(code=None, signal=signal.Signals(-code).name, told=said)
-    return Ended(code=code, signal=None, told=said)
+        return Ended(code=None, signal=signal.Signals(-code).name, told=said, late=late)
+    return Ended(code=code, signal=None, told=said, late=late)
 
 
-def _run(command: Sequence[str], environment: dict[str, str], *, quiet: bool) -> int:
+def _run(
+    command: Sequence[str], environment: dict[str, str], seconds: float | None, *, quiet: bool
+) -> tuple[int, bool]:
     sys.stdout.flush()
     try:
         child = subprocess.Popen(
@@ -84,7 +156,15 @@ def _run(command: Sequence[str], environment: dict[str, str], *, quiet: bool) ->
             f"the command cannot be started: {error.strerror}", where=command[0]
         ) from None
     with _passing(child):
-        return child.wait()
+        try:
+            return child.wait(seconds), False
+        except subprocess.TimeoutExpired:
+            child.terminate()
+        try:
+            return child.wait(_END_SECONDS), True
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return child.wait(), True
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def playable(path: StrPath) -> Tape:
     """A tape that can be replayed strictly here. Raises SidecarError with why not."""
     tape = load(path)
     redactor, codecs = redactor_for(tape.header.redactor), Codecs(DEFAULT)
-    why = incomparable(tape, redactor, lambda: codecs)
+    why = incomparable(tape, redactor, codecs)
     if why is not None:
         raise SidecarError(
             why.reason, where=str(path), do="Look with `sidecar tape verify`, or record it anew."

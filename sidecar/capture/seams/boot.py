@@ -19,6 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from sidecar import clock
+from sidecar.capture.modes import PlanPlayer, player_of
+from sidecar.capture.modes import Told as Done
 from sidecar.capture.order import (
     VARIABLE,
     Order,
@@ -28,9 +30,15 @@ from sidecar.capture.order import (
     outcome_of,
     read_order,
 )
-from sidecar.capture.play import Drift, Drifted, StrictPlayer, incomparable
+from sidecar.capture.play import Drift, Drifted, incomparable
 from sidecar.capture.process import child_environment, environment_digest
-from sidecar.capture.record import Circumstances, header_of, redactor_for, redactor_of
+from sidecar.capture.record import (
+    Circumstances,
+    header_again,
+    header_of,
+    redactor_for,
+    redactor_of,
+)
 from sidecar.capture.seams.guard import guard
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.session import Session
@@ -70,8 +78,9 @@ class _Run:
         """Install everything; take the tape at once where the script is the agent's own."""
         session = self.session
         session.begin()
-        if self._order.mode == "strict":
-            guard(session)
+        if self._order.mode == "replay":
+            if self._order.plan.mode != "fork":
+                guard(session, strict=self._order.plan.mode == "strict")
             session.on_drift = self._drifted
         install_all(session)
         self._watch_end()
@@ -119,18 +128,9 @@ class _Run:
 
     def _record(self, session: Session) -> bool:
         order = self._order
-        found = Circumstances(
-            tape_id=clock.new_id(),
-            now_ns=clock.now_ns(),
-            argv=order.argv,
-            git=order.git,
-            env=environment_digest(sys.path),
-            tenant=order.tenant,
-            labels=order.labels,
-        )
         session.writer = TapeWriter(
             Path(order.tape),
-            header_of(found, order.capture),
+            header_of(self._circumstances(), order.capture),
             packaging=order.packaging,
             redactor=redactor_of(order.capture),
             content=order.capture != "off",
@@ -139,14 +139,34 @@ class _Run:
         return True
 
     def _play(self, session: Session) -> bool:
-        tape = read_tape(Path(self._order.tape))
+        order = self._order
+        tape = read_tape(Path(order.tape))
         redactor, codecs = redactor_for(tape.header.redactor), Codecs(DEFAULT)
-        session.player = StrictPlayer(tape, redactor, codecs)
-        session.drift = incomparable(tape, redactor, lambda: codecs)
+        session.player = player_of(order.plan, tape, redactor, codecs)
+        session.drift = incomparable(tape, redactor, codecs, order.plan)
         if session.drift is not None:
             self._tell_replayed()
             os._exit(2)
+        if order.to is not None:
+            session.writer = TapeWriter(
+                Path(order.to),
+                header_again(tape, order.plan, self._circumstances(), redactor),
+                packaging=order.packaging,
+                redactor=redactor,
+            )
         return True
+
+    def _circumstances(self) -> Circumstances:
+        order = self._order
+        return Circumstances(
+            tape_id=clock.new_id(),
+            now_ns=clock.now_ns(),
+            argv=order.argv,
+            git=order.git,
+            env=environment_digest(sys.path),
+            tenant=order.tenant,
+            labels=order.labels,
+        )
 
     def _drifted(self, drift: Drift) -> None:  # noqa: ARG002
         """The run left its tape: tell at once; where it does not end, it is ended."""
@@ -162,21 +182,38 @@ class _Run:
         if not session.taken and not self._own:
             return  # a launcher: what it started has the tape
         session.open()
+        drift = session.drift
+        left = drift is not None
+        if drift is not None and self._order.mode == "replay":
+            self._status, self._reason = "cancelled", drift.kind
         session.end(self._status, {"reason": self._reason})
         if self._order.mode == "record":
             self._seal()
         else:
-            self._tell_replayed()
+            self._tell_replayed(crashed=not left and self._crashed(), sealed=self._sealed()[1])
+
+    def _crashed(self) -> bool:
+        """Whether the agent failed by itself where its tape does not."""
+        player = self.session.player
+        if self._status != "error" or player is None:
+            return False
+        mode = self._order.plan.mode
+        otherwise = mode in ("tools", "fork", "shadow") and player.tape.events[-1].st != "error"
+        return self.session.drift is not None or otherwise
+
+    def _sealed(self) -> tuple[int, bool, str | None]:
+        """The number of events of the tape that was written, if it is whole, or why it is not."""
+        if self.session.writer is None:
+            return 0, False, None
+        try:
+            return self.session.writer.seal().events, True, None
+        except SidecarError as error:
+            return 0, False, error.text()
 
     def _seal(self) -> None:
-        writer, fault = self.session.writer, None
-        if writer is None:
+        if self.session.writer is None:
             return
-        events, sealed = 0, False
-        try:
-            events, sealed = writer.seal().events, True
-        except SidecarError as error:
-            fault = error.text()
+        events, sealed, fault = self._sealed()
         told = Told(
             tape=self._order.tape,
             sealed=sealed,
@@ -186,24 +223,28 @@ class _Run:
         )
         _tell(self._order, told)
 
-    def _tell_replayed(self) -> None:
+    def _tell_replayed(self, *, crashed: bool = False, sealed: bool = False) -> None:
         session = self.session
+        player = session.player
         tape = session.player.tape if session.player is not None else None
         if tape is None:
             return
         tally = session.tally
         told = Replayed(
-            mode="strict",
+            mode=self._order.plan.mode,
             tape=self._order.tape,
             outcome=outcome_of(session.drift),
             events=0 if tally is None else tally.events,
             recorded_events=len(tape.events),
-            exact_digest=None if tally is None else tally.digest(),
+            exact_digest=None if tally is None or session.writer is not None else tally.digest(),
             recorded_digest=None if tape.seal is None else tape.seal.exact_digest,
             refused=session.refused,
             reordered=0 if session.turns is None else session.turns.reordered,
             drift=drift_told(session.drift),
             broken=session.broken,
+            crashed=crashed,
+            sealed=sealed,
+            done=player.told if isinstance(player, PlanPlayer) else Done(),
         )
         _tell(self._order, told)
 

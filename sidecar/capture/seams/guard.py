@@ -5,7 +5,9 @@ started from the agent's own code.
 1. Sockets between processes of this machine (AF_UNIX, pairs) stay: event loops need them.
 2. What the agent's own code causes is a drift. What a library does of itself (telemetry from a
    thread of its own) is refused as a connection that failed, and counted.
-3. Python calls an audit hook for good; it does nothing once the session is over.
+3. Where models are live only what the agent's own code causes outside of them is a drift; a fork
+   is not guarded.
+4. Python calls an audit hook for good; it does nothing once the session is over.
 """
 
 import socket
@@ -13,6 +15,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
+from sidecar.capture.seams.lanes import MUTE
 from sidecar.capture.seams.session import Session, active
 
 _ADDRESSED: Final = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
@@ -23,18 +26,22 @@ _ALL: Final = _ADDRESSED | _NAMED | _STARTED
 _hooked = False
 
 
-def guard(session: Session) -> None:
-    """Guard a strict replay until its session ends."""
+def guard(session: Session, *, strict: bool = True) -> None:
+    """Guard a replay until its session ends; not ``strict``: what libraries do is let through."""
     global _hooked
     assert session is active()
     if not _hooked:
         sys.addaudithook(_heard)
         _hooked = True
-    _guarded.add(session)
-    session.on_end(lambda: _guarded.discard(session))
+    _guarded[session] = strict
+
+    def undo() -> None:
+        _guarded.pop(session, None)
+
+    session.on_end(undo)
 
 
-_guarded: set[Session] = set()
+_guarded: dict[Session, bool] = {}
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
@@ -43,6 +50,8 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
     session = active()
     if session is None or session not in _guarded:
         return
+    if not _guarded[session] and (MUTE.get() or session.own_frame() is None):
+        return  # inside what the mode lets go live, or none of the agent's own
     if event in _ADDRESSED:
         family = getattr(args[0], "family", None)
         if family == _UNIX or (event == "socket.sendmsg" and args[1] is None):

@@ -272,8 +272,9 @@ def test_other_rules_are_incomparable_and_each_reason_has_its_word(tape, tmp_pat
     (tmp_path / "b").mkdir()
     header = Header(tape_id="t", taint=("live",), fidelity="L1", git=Git(sha="a" * 40, dirty=True))
     odd = made(tmp_path / "a", RUN, header, seal=False)
-    assert reasons(odd) == ["TAINTED", "PARTIAL", "FIDELITY"]
-    assert reasons(odd, clean=True, content=False) == ["TAINTED", "PARTIAL", "DIRTY_TREE"]
+    assert reasons(odd, least="L2") == ["TAINTED", "PARTIAL", "PARTIAL"]
+    assert reasons(odd, least="L1", clean=True) == ["TAINTED", "PARTIAL", "DIRTY_TREE"]
+    assert reasons(odd, until=3) == ["TAINTED"]
     made(tmp_path / "b", RUN)
     text = (tmp_path / "b" / "run.tape").read_bytes().replace(b'"total":49', b'"total":50', 1)
     (tmp_path / "b" / "run.tape").write_bytes(text)

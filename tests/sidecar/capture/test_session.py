@@ -106,7 +106,7 @@ def test_without_content_there_is_a_tape_but_no_replay(tmp_path):
     recorded(tmp_path / "a.tape", agent_of(Echo()), capture="off")
     tape = read_tape(tmp_path / "a.tape")
     assert tape.header.fidelity == "L1"
-    drift = incomparable(tape, redactor_of("off"), lambda: Codecs(DEFAULT))
+    drift = incomparable(tape, redactor_of("off"), Codecs(DEFAULT))
     assert drift.kind == "INCOMPARABLE"
     assert drift.reason.startswith("PARTIAL")
 

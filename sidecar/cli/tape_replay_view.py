@@ -1,0 +1,97 @@
+"""A replay of a tape, as ``sidecar tape replay`` tells it (docs/specs/replay-tape.md)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.cli.tape_diff_view import Side, diff_told
+from sidecar.outcome import Exits
+from sidecar.plain import plain
+from sidecar.replay.diff import compare
+from sidecar.tape.faults import TapeIncomparable
+from sidecar.tape.files import read_tape, tape_codecs
+from sidecar.tape.tape import Tape
+
+_CHANGES_MAX: Final = 200
+
+
+def compared(path: Path, recorded: Tape, place: Path, to: Path | None) -> dict[str, Any]:
+    """The new tape's digests, and what it differs in from the one it was played from."""
+    new = read_tape(place)
+    try:
+        codecs = tape_codecs(recorded)
+    except TapeIncomparable:
+        codecs = None
+    found = compare(recorded, new, codecs)
+    sides = Side(str(path), recorded), Side(str(to or "replayed"), new)
+    told = diff_told(found, sides, _CHANGES_MAX, Exits())
+    told = {key: item for key, item in told.items() if key not in ("profile", "exit_code")}
+    computed = new.examination.computed
+    return {
+        "events": len(new.events),
+        "exact_digest": computed.exact_digest,
+        "behavior_digest": computed.behavior_digest,
+        "diff": told,
+    }
+
+
+def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
+    """How it went, in a line or two."""
+    tape, drift = plain(value["tape"]), value.get("drift")
+    if fault is not None:
+        return [f"error: {plain(fault)}"]
+    if value["outcome"] == "timeout":
+        return ["error: the agent was ended at its deadline (--timeout)"]
+    if value["target_signal"] is not None:
+        return [f"error: {value['target_signal']} ended the agent"]
+    if value["outcome"] == "target_crash":
+        return [f"{tape}: the agent failed by itself (exit {value['target_exit']})"]
+    if value["outcome"] == "shown":
+        return [f"{tape}: {_parted(value)}"]
+    if drift is not None:
+        where = f"seq {drift['seq']}"
+        what = f" ({drift['event_kind']} {plain(drift['name'])})" if drift["event_kind"] else ""
+        return [f"{tape}: {drift['kind']} at {where}{what}: {plain(drift['reason'])}"]
+    if value["outcome"] == "ok":
+        how = "as recorded" if value["mode"] == "strict" else f"as its mode says ({value['mode']})"
+        return [f"{tape}: {how}, {value['events']} events"]
+    return [
+        "error: nothing was replayed: no Python process ran a file of the agent's own. "
+        "Name their folder with --root."
+    ]
+
+
+def shown(value: dict[str, Any]) -> list[str]:
+    """Beside it: where the new run differs, and what was not from the tape."""
+    lines = []
+    if value["taint"]:
+        lines.append(f"tainted: {', '.join(value['taint'])}; nothing may be concluded from it")
+    done = value.get("done") or {}
+    for key, said in (
+        ("live", "live"),
+        ("beyond", "beyond the tape"),
+        ("repeated", "answered again"),
+        ("stubbed", "asked for and not carried out"),
+    ):
+        counts = done.get(key) or {}
+        if counts:
+            told = ", ".join(f"{plain(name)} {count}" for name, count in sorted(counts.items()))
+            lines.append(f"{said}: {told}")
+    diff = value.get("diff")
+    first = diff["first_divergence"] if diff else None
+    if first is not None:
+        seqs = " and ".join(
+            "-" if seq is None else str(seq) for seq in (first["seq_l"], first["seq_r"])
+        )
+        kinds = ", ".join(first["drift"])
+        lines.append(f"first divergence: {first['kind']} ({kinds}) at seq {seqs}")
+    if diff and diff["noise"]:
+        lines.append(f"noise: {diff['noise']} events differ only in what does not count")
+    return lines
+
+
+def _parted(value: dict[str, Any]) -> str:
+    done = value.get("done") or {}
+    first = f"the first change is at seq {done.get('parted')}"
+    if done.get("stopped"):
+        return f"{first}; it ends where {plain(done['stopped'])}"
+    return f"{first}; {value['events']} events instead of {value['recorded_events']}"

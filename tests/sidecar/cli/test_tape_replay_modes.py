@@ -1,0 +1,277 @@
+"""``sidecar tape replay`` of an agent that is called, in every mode; how each ends."""
+
+import json
+
+import pytest
+from agent_rig import AgentFolder
+
+from sidecar.tape.files import examine, read_tape
+
+pytestmark = pytest.mark.requirement("REP-01")
+
+AGENT = """
+import os, signal, sys, time
+POLICY = {"most": 50}
+CALLED = open("called.txt", "a")
+
+
+def agent(llm, tools):
+    most = tools.decide("most", POLICY["most"])
+    order = tools.read(order=12)
+    answer = llm(model="m-1", messages=[f"refund {order['total']}?"])
+    if answer["yes"] and order["total"] <= most:
+        tools.refund(order=12, amount=order["total"])
+        return {"output": "refunded", "claimed": "success"}
+    return "no"
+
+
+def model(request):
+    print("model", file=CALLED, flush=True)
+    return {"yes": "49" in request["messages"][0]}
+
+
+class tools:
+    def read(order):
+        print("read", file=CALLED, flush=True)
+        return {"total": 49}
+
+    def refund(order, amount):
+        print("refund", file=CALLED, flush=True)
+        return {"refunded": amount}
+"""
+LLM = ("--llm", "py:shop:model")
+TOOLS = ("--tools", "py:shop:tools")
+KEYS = {
+    *("mode", "tape", "outcome", "profile", "exit_code", "events", "recorded_events"),
+    *(
+        "exact_digest",
+        "recorded_digest",
+        "refused",
+        "reordered",
+        "drift",
+        "broken",
+        "crashed",
+        "sealed",
+    ),
+    *("done", "taint", "target_exit", "target_signal", "to"),
+}
+
+
+class Shop(AgentFolder):
+    def run(self, *words, output="json", options=()):
+        given = ["--agent", "py:shop:agent", *options, "--output", output]
+        ran = self.sidecar("tape", "replay", "run.tape", *words, *given)
+        place = self.folder / "called.txt"
+        self.called = place.read_text().split() if place.exists() else []
+        place.unlink(missing_ok=True)
+        return ran
+
+    def patch(self, *patches, **more):
+        (self.folder / "patch.json").write_text(json.dumps({"patches": patches, **more}))
+        return ("--patch", "patch.json")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop")
+    shop = Shop(folder, script="shop.py")
+    shop.write(AGENT)
+    given = ("--capture", "full", "--agent", "py:shop:agent", *LLM, *TOOLS)
+    ran = shop.sidecar("tape", "record", "-o", "run.tape", *given)
+    assert (ran.code, ran.err) == (0, "run.tape: 8 events, L3\n")
+    (folder / "called.txt").unlink()
+    return folder / "run.tape"
+
+
+@pytest.fixture
+def shop(recorded, tmp_path):
+    (tmp_path / "run.tape").write_bytes(recorded.read_bytes())
+    shop = Shop(tmp_path, script="shop.py")
+    shop.write(AGENT)
+    return shop
+
+
+@pytest.mark.requirement("REP-03")
+def test_a_changed_policy_is_shown_and_exits_0(shop, tmp_path):
+    patch = shop.patch({"what": "policy", "name": "most", "value": 10})
+    ran = shop.run(*patch, "-o", "new.tape")
+    told = ran.json
+    assert (ran.code, told["outcome"], told["done"]["parted"]) == (0, "shown", 1)
+    assert told.keys() == {*KEYS, "behavior_digest", "diff"} and shop.called == []
+    assert "the first change is at seq 1; 6 events instead of 8" in ran.err
+    first = told["diff"]["first_divergence"]
+    assert (first["seq_l"], first["seq_r"], first["drift"]) == (1, 1, ["OUTPUT"])
+    new, old = read_tape(tmp_path / "new.tape"), read_tape(tmp_path / "run.tape")
+    assert examine(tmp_path / "new.tape").holds
+    assert new.payload(new.events[-1], "out")["output"] == "no"
+    for origin in (new.header.replayed_from, new.header.anchor):
+        assert origin.tape_id == old.header.tape_id
+        assert origin.exact_digest == old.seal.exact_digest
+
+
+def test_strict_calls_nothing_and_a_prompt_that_is_another_is_told(shop):
+    ran = shop.run()
+    assert (ran.code, ran.json["outcome"], shop.called) == (0, "ok", [])
+    assert ran.json.keys() == KEYS
+    assert ran.json["exact_digest"] == ran.json["recorded_digest"]
+    shop.change("refund {", "please refund {")
+    ran = shop.run()
+    drift = ran.json["drift"]
+    assert (ran.code, drift["kind"], drift["seq"], shop.called) == (2, "PROMPT", 4, [])
+    assert drift["candidates"][0] == {
+        "seq": 4,
+        "why": "here",
+        "name": "m-1",
+        "used": False,
+        "places": ["/messages/0"],
+    }
+    assert "/messages/0" in ran.err and "please" not in ran.err
+
+
+@pytest.mark.full
+def test_a_strict_replay_as_a_new_tape_is_the_same_tape(shop, tmp_path):
+    ran = shop.run("-o", "new.tape")
+    assert (ran.code, ran.json["diff"]["outcome"]) == (0, "identical")
+    new, old = read_tape(tmp_path / "new.tape"), read_tape(tmp_path / "run.tape")
+    assert new.seal.exact_digest == old.seal.exact_digest == ran.json["exact_digest"]
+    ran = shop.run("-o", "new.tape")
+    assert ran.code == 3 and "there is a file already" in ran.err
+
+
+@pytest.mark.full
+def test_each_mode_calls_what_it_says(shop, tmp_path):
+    assert shop.run("--mode", "tools", *LLM).code == 0
+    assert shop.called == ["model"]
+    ran = shop.run("--mode", "shadow", *LLM)
+    assert (ran.code, shop.called) == (0, ["model"])
+    ran = shop.run("--fork", "4", *LLM, *TOOLS)
+    assert (ran.code, shop.called) == (0, ["model", "refund"])
+    assert ran.json["done"]["live"] == {"provider": 1, "tool": 1}
+    ran = shop.run("--mode", "tools", "--live", "tool", *LLM, *TOOLS, "-o", "tainted.tape")
+    assert (
+        ran.json["taint"] == ["live:tool"]
+        and "tainted"
+        in shop.run("--mode", "tools", "--live", "tool", *LLM, *TOOLS, output="text").out
+    )
+    shop.run("--mode", "tools", "--live", "tool", *LLM, *TOOLS)
+    assert shop.called == ["read", "model", "refund"]
+    # What comes of it is refused as evidence.
+    ran = shop.sidecar("tape", "replay", "tainted.tape", "--agent", "py:shop:agent")
+    assert ran.code == 2 and "TAINTED" in ran.err
+
+
+@pytest.mark.full
+@pytest.mark.requirement("REP-03")
+def test_a_fault_and_a_prefix_that_is_another(shop):
+    fault = {"what": "fault", "seq": 2, "error": "TimeoutError", "message": "too late"}
+    ran = shop.run(*shop.patch(fault))
+    assert (ran.code, ran.json["outcome"], ran.json["target_exit"]) == (0, "shown", 1)
+    shop.change("order=12)", "order=13)")
+    ran = shop.run(*shop.patch({**fault, "seq": 4}))
+    assert (ran.code, ran.json["outcome"]) == (2, "incomparable")
+    assert "PREFIX" in ran.err and shop.called == []
+
+
+ENDS = {
+    "raise ValueError('sk-not-to-be-shown')": (1, 125, "target_crash"),
+    "sys.exit(2)": (1, 125, "target_crash"),
+    "os._exit(2)": (1, 125, "target_crash"),
+    "os._exit(127)": (3, 125, "internal"),
+    "os._exit(137)": (3, 125, "internal"),
+    "os._exit(0)": (3, 125, "internal"),
+    "os.kill(os.getpid(), signal.SIGKILL)": (3, 125, "internal"),
+    "os.kill(os.getpid(), signal.SIGSEGV)": (3, 125, "internal"),
+    "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**29,) * 2); bytearray(2**33)": (
+        *(1, 125),
+        "target_crash",
+    ),
+    "while True: pass": (3, 125, "timeout"),
+    "return None": (2, 2, "miss"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+@pytest.mark.parametrize("end", ENDS)
+def test_how_a_replayed_agent_ends_has_its_code_in_each_profile(shop, end):
+    ci, git, outcome = ENDS[end]
+    shop.change("    most =", f"    {end}\n    most =")
+    seconds = "3" if outcome == "timeout" else "60"
+    for options, code in (((), ci), (("--profile", "git"), git), (("--profile", "gate-s0"), 3)):
+        ran = shop.run("--timeout", seconds, options=options)
+        assert (ran.code, ran.json["outcome"], ran.json["exit_code"]) == (code, outcome, code)
+    ran = shop.run("--timeout", seconds, "--profile", "git", "--bisect")
+    assert ran.code == (0 if outcome == "miss" else 125)
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+def test_a_crash_in_which_the_tape_ends_too_is_the_same_run(shop, tmp_path):
+    shop.change("    tools.refund", '    raise KeyError("x")\n        tools.refund')
+    given = ("--capture", "full", "--agent", "py:shop:agent", *LLM, *TOOLS)
+    (tmp_path / "run.tape").unlink()
+    assert shop.sidecar("tape", "record", "-o", "run.tape", *given).code == 1
+    assert shop.run().code == 0
+    assert shop.run("--profile", "git", "--bisect").code == 2
+    shop.change("KeyError", "ValueError")
+    ran = shop.run("--profile", "git", "--bisect")
+    assert (ran.code, ran.json["outcome"]) == (125, "target_crash")
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+def test_bisect_turns_the_answer_round(shop):
+    git = ("--profile", "git", "--bisect")
+    assert shop.run(*git).code == 2
+    shop.change("refund {", "please refund {")
+    assert shop.run(*git).code == 0
+    assert shop.run("--profile", "git").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--mode", "fork"), "fork has a seq"),
+        (("--mode", "tools"), "--llm"),
+        (("--fork", "99", *LLM), "no event 99"),
+        (("--bisect", "--profile", "git", "--fork", "1"), "of the mode strict"),
+        (("--patch", "absent.json"), "cannot be read"),
+        (("--", "python", "x.py"), "not both"),
+        (("--llm", "model"), "py:module:name"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(
+    shop, words, said, monkeypatch, capsys
+):
+    import sys
+
+    from sidecar import __main__ as entry
+
+    monkeypatch.chdir(shop.folder)
+    line = ["tape", "replay", "run.tape", "--agent", "py:shop:agent", *words]
+    monkeypatch.setattr(sys, "argv", ["sidecar", *line])
+    exits = entry.exits_of(line)
+    assert entry._run(exits) == (125 if exits.profile == "git" else 3)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.requirement("REP-03")
+def test_allow_real_is_an_error_and_a_patch_must_fit(shop, monkeypatch, capsys):
+    import sys
+
+    from sidecar import __main__ as entry
+
+    monkeypatch.chdir(shop.folder)
+    said = []
+    for patches, more in (
+        ([{"what": "policy", "name": "most", "value": 1}], {"allow_real": True}),
+        ([{"what": "policy", "name": "nope", "value": 1}], {}),
+        ([{"what": "result", "seq": 99, "value": 1}], {}),
+        ([{"what": "result", "seq": 2}], {}),
+    ):
+        line = ["sidecar", "tape", "replay", "run.tape", *shop.patch(*patches, **more)]
+        monkeypatch.setattr(sys, "argv", [*line, "--agent", "py:shop:agent"])
+        assert entry._run(entry.exits_of([])) == 3
+        said.append(capsys.readouterr().err)
+    assert "never calls the real thing" in said[0] and "nope" in said[1] and "99" in said[2]
+    assert "one of value and patch" in said[3]
