@@ -1,0 +1,144 @@
+"""An agent that records itself: ``with record(…)``, or as a decorator; its tools and its people.
+
+**Rules**
+1. One tape at a time in a process. Nothing of the recorder is left when it ends.
+2. What fails inside is recorded as an error and raised on; the tape is sealed all the same.
+3. Under ``sidecar tape record`` and ``replay`` the process has its tape already: ``record`` then
+   only lets happen what is inside, so that one agent can be started either way.
+"""
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from sidecar import clock
+from sidecar.capture.process import environment_digest, git_of
+from sidecar.capture.record import Capture, Circumstances, header_of, redactor_of
+from sidecar.capture.seams.install import install_all
+from sidecar.capture.seams.lanes import AGENT
+from sidecar.capture.seams.session import AGENT_NAME, Session, active
+from sidecar.capture.seams.sites import Sites
+from sidecar.capture.seams.tools import wrapped
+from sidecar.tape.files import Packaging, TapeWriter
+
+F = TypeVar("F", bound=Callable[..., Any])
+StrPath = str | os.PathLike[str]
+
+
+class Recording:
+    """A recording in progress."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def output(self, value: Any) -> None:
+        """What the run answered: it stands in the terminal event, and a replay must say the same.
+
+        Raises nothing; a value that no tape holds is counted as truncated.
+        """
+        self._session.output["output"] = value
+
+
+@contextmanager
+def record(
+    path: StrPath,
+    *,
+    capture: Capture = "off",
+    roots: Sequence[StrPath] = (),
+    agent: str = AGENT_NAME,
+    packaging: Packaging = "packed",
+    labels: Mapping[str, str] | None = None,
+) -> Iterator[Recording]:
+    """Record what happens inside to a new tape.
+
+    ``capture``: ``off`` keeps digests only and cannot be replayed; ``redacted``, ``full`` keep
+    content. ``roots``: folders of the agent's own files; none = the working directory. Raises
+    SidecarError where there is a file already, or none can be made.
+    """
+    running = active()
+    if running is not None:
+        yield Recording(running)
+        return
+    folders = [Path(root) for root in roots] or [Path.cwd()]
+    found = Circumstances(
+        tape_id=clock.new_id(),
+        now_ns=clock.now_ns(),
+        git=git_of(folders[0]),
+        env=environment_digest(sys.path),
+        labels=dict(labels or {}),
+    )
+    with TapeWriter(
+        Path(path),
+        header_of(found, capture),
+        packaging=packaging,
+        redactor=redactor_of(capture),
+        content=capture != "off",
+    ) as writer:
+        session = Session(Sites(folders), agent=agent, writer=writer)
+        session.begin()
+        try:
+            install_all(session)
+            yield Recording(session)
+        except BaseException as error:
+            session.end("error", {"reason": type(error).__name__})
+            writer.seal()
+            raise
+        session.end()
+        writer.seal()
+
+
+def recorded(path: StrPath, **options: Any) -> Callable[[F], F]:
+    """``record`` as a decorator: each call of the function makes a tape; ``path`` may hold
+    ``{id}``, which is another for each. What the function returns is the run's output."""
+
+    def decorate(function: F) -> F:
+        def place() -> Path:
+            return Path(os.fspath(path).replace("{id}", clock.new_id()))
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                with record(place(), **options) as recording:
+                    value = await function(*args, **kwargs)
+                    recording.output(value)
+                    return value
+
+            return cast(F, run_async)
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with record(place(), **options) as recording:
+                value = function(*args, **kwargs)
+                recording.output(value)
+                return value
+
+        return cast(F, run)
+
+    return decorate
+
+
+def tool(function: Any = None, *, name: str | None = None) -> Any:
+    """A function of the agent's that is a tool: ``@tool``, ``@tool(name="refund")``, or
+    ``tool(function)``; synchronous, asynchronous, or a generator of pieces.
+
+    Recorded with its arguments and result; replayed, it is not called.
+    """
+    if function is None:
+        return functools.partial(tool, name=name)
+    return wrapped(function, name)
+
+
+@contextmanager
+def acting(agent: str) -> Iterator[None]:
+    """What happens inside, this agent does: for programs of several."""
+    token = AGENT.set(agent)
+    try:
+        yield
+    finally:
+        AGENT.reset(token)
