@@ -141,6 +141,9 @@ class _Loader(Loader):
             spec.loader = self._inner
         module.__loader__ = self._inner
         self._inner.exec_module(module)
+        package, _, own = module.__name__.rpartition(".")
+        if package in sys.modules:  # the import binds it later; `import a.b` in a seam needs it now
+            setattr(sys.modules[package], own, module)
         for name in self._names:
             install(self._session, name)
 

@@ -52,6 +52,25 @@ def test_a_library_is_patched_once_it_is_imported_and_no_longer_after(library, s
     assert not [one for one in sys.meta_path if type(one).__module__.startswith("sidecar")]
 
 
+def test_a_module_of_a_package_is_bound_in_it_before_its_seam(tmp_path, monkeypatch):
+    (tmp_path / "somebodys").mkdir()
+    (tmp_path / "somebodys" / "__init__.py").write_text("")
+    (tmp_path / "somebodys" / "library.py").write_text("def ask():\n    return 'real'\n")
+    text = SEAM.replace("somebodys_library", "somebodys.library")
+    (tmp_path / "its_dotted_seam.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(seams, "_HERE", "")
+    session = session_of()
+    session.begin()
+    seams.when_imported(session, {"somebodys.library": ("its_dotted_seam",)})
+    module = importlib.import_module("somebodys.library")
+    said = module.ask()
+    session.end()
+    for name in ("somebodys", "somebodys.library", "its_dotted_seam"):
+        sys.modules.pop(name)
+    assert (said, session.broken) == ("patched", {})
+
+
 def test_a_library_that_is_there_is_patched_at_once(library, seam):
     module = importlib.import_module(library)
     session = session_of()
