@@ -11,9 +11,11 @@
 How it is used: docs/howto/tape-tests.md.
 """
 
+import functools
+import inspect
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,6 +91,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     left: Drifted | None = None
     found = None
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.obj = _failing(item, taped)
     try:
         with taped.running():
             found = yield
@@ -126,6 +130,25 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(
             f"tapes: {count} assertions could not be asked (-rP tells why; --tape-strict fails)"
         )
+
+
+def _failing(item: pytest.Function, taped: "TapedTest") -> Callable[..., Any]:
+    """An async test that fails where it leaves its tape: what runs the loops of tests takes a
+    failure of pytest's for the end of one test, and any other BaseException for its own."""
+    real = item.obj
+
+    @functools.wraps(real)
+    async def test(**arguments: Any) -> Any:
+        from sidecar.capture.play import Drifted
+
+        text = ""
+        try:
+            return await real(**arguments)
+        except Drifted as error:
+            text = _drift_text(item, taped, error)
+        pytest.fail(text, pytrace=False)
+
+    return test
 
 
 def _taped(item: pytest.Item) -> "TapedTest":
