@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from sidecar.tape.answers import calls_of
 from sidecar.tape.model import Event, Seam
 from sidecar.tape.patch import Patched, PatchFailed
 from sidecar.tape.tape import Tape
@@ -171,13 +172,13 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def answered_by(events: Sequence[Event]) -> dict[int, Event]:
     """Events that are answered, by their seq and by that of their result."""
     found: dict[int, Event] = {}
+    by_seq = {event.seq: event for event in events}
     for event in events:
         if event.kind in ("llm_call", "tool_call", "decision", "human_input"):
             found[event.seq] = event
         elif event.kind == "tool_result":
-            for seq in event.cause:
-                if seq in found:
-                    found[event.seq] = found[seq]
+            for seq in calls_of(event, by_seq):
+                found[event.seq] = found[seq]
     return found
 
 

@@ -28,6 +28,7 @@ from sidecar.capture.comparable import obstacles
 from sidecar.capture.match import Answer as Ended
 from sidecar.capture.match import Crossing, Match, Recorded, asked_before
 from sidecar.capture.plan import Plan
+from sidecar.tape.answers import results_of
 from sidecar.tape.codec import Codecs
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.drift import Drift as Drift_
@@ -195,7 +196,7 @@ class Cursor:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._by_key: dict[tuple[Any, ...], Event] = {}
-        self.results: dict[int, Event] = {}
+        self.results = results_of(events)
         self._left: dict[int, Event] = {}
         self._before = asked_before(events)
         self._overtaken: dict[int, int] = {}
@@ -203,9 +204,6 @@ class Cursor:
             if event.kind in _REQUIRED:
                 self._by_key[key_of(event)] = event
                 self._left[event.seq] = event
-            elif event.kind == "tool_result":
-                for cause in event.cause:
-                    self.results.setdefault(cause, event)
 
     def find(self, asked: Asked) -> Event | None:
         """The event a crossing asks for, which stays."""

@@ -91,7 +91,7 @@ def _started(
         if self.content.is_eof():  # all of it is here: it is recorded, whether it is read or not
             for part in _arrived(self.content):
                 recording.feed(part)
-            recording.end()
+            recording.end(early=True)
         else:
             self.content = kinds.reader(_recorded(self.content, recording), recording)
         return response

@@ -75,6 +75,7 @@ def enter(session: Session, request: Request, *, awaited: bool = False) -> Cross
         given=call.given,
         attributes=call.attributes,
         awaited=awaited,
+        piecemeal=True,
     )
 
 
@@ -128,11 +129,11 @@ class Recording:
         if data and not self.over:
             self._take(self._decoder.feed(bytes(data)))
 
-    def end(self) -> None:
-        """The whole answer has come."""
+    def end(self, *, early: bool = False) -> None:
+        """The whole answer has come; ``early``: before anybody read it."""
         if not self.over:
             self._finish()
-            self._close("ok", None)
+            self._close("ok", None, {"early": True} if early else None)
 
     def closed(self) -> None:
         """The client reads no further."""
@@ -274,13 +275,13 @@ class Playing:
             yield self._encoder.end()
 
     async def begin(self) -> None:
-        """Wait until it is the turn of an answer that is no stream; of a stream, its end waits."""
-        if self._x.chunks is None and not (self.has_head and self._x.status == "cancelled"):
+        """Wait until it is the turn of an answer that was over when it began."""
+        if not self.has_head or self._wire.get("early"):
             await self._x.arrive()
 
     async def arrive(self) -> None:
         """The last piece was handed on: wait until it is the turn of its end."""
-        if self._x.chunks is not None and self._x.status != "cancelled":
+        if not self._wire.get("unread"):
             await self._x.arrive()
 
     def after(self) -> None:

@@ -259,11 +259,14 @@ class Session:
         label: str = "",
         attributes: Mapping[str, Any] | None = None,
         awaited: bool = False,
+        piecemeal: bool = False,
     ) -> Crossing:
         """A crossing is made. Raises Drifted where the tape played holds no such one.
 
         ``site``: the kernel finds the first frame of the agent's own files where none is given.
         ``label`` tells apart crossings of one site that are made for different things.
+        ``piecemeal``: an answer that is read, if not streamed; played, the seam says when it is
+        over, as of a stream.
         """
         if self.drift is not None:
             raise Drifted(self.drift)
@@ -293,7 +296,7 @@ class Session:
                 self.turns.hold(x._first, lane)
             if kind == "tool_call":
                 self._count_call(x)
-            if not awaited and x.chunks is None:
+            if not awaited and not piecemeal and x.chunks is None:
                 self.count(x)
             return x
         x._start = _now_ns()
@@ -559,7 +562,9 @@ class Session:
         error: tuple[str, str | None] | None = None,
         use: Mapping[str, int] | None = None,
     ) -> Fact:
-        asked = x._asked
+        asked, attributes = x._asked, x._attr
+        if kind == "tool_result" and len(cause) > 1:
+            attributes = {**attributes, "call": x._call}  # which of them it answers
         return Fact(
             kind=kind,
             seam=asked.seam,
@@ -575,7 +580,7 @@ class Session:
             start_ns=x._start,
             end_ns=None if kind == "tool_call" else _now_ns(),
             usage=use or {},
-            attributes=x._attr,
+            attributes=attributes,
         )
 
     def _written(self, x: Crossing, fact: Fact, cause: tuple[int, ...]) -> int | None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from sidecar.evaluate.assertions.finding import Code, Finding, unasked
 from sidecar.evaluate.matching import matches
+from sidecar.tape.answers import results_of
 from sidecar.tape.model import Event, Kind, Seam, Status
 from sidecar.tape.tape import MISSING, Tape
 from sidecar.tape.value import decoded
@@ -108,10 +109,9 @@ class View(Struct, frozen=True, kw_only=True):
 
 def whole(tape: Tape) -> View:
     """A tape as a view."""
-    results = {
-        seq: event for event in tape.events if event.kind == "tool_result" for seq in event.cause
-    }
-    return View(tape=tape, events=tape.events, missing=_missing(tape), results=results)
+    return View(
+        tape=tape, events=tape.events, missing=_missing(tape), results=results_of(tape.events)
+    )
 
 
 def unseen(view: View) -> Finding | None:

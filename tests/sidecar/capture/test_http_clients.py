@@ -1,5 +1,6 @@
 """httpx, requests, urllib3, urllib and aiohttp: what they get is recorded, and got again."""
 
+import asyncio
 import http.client
 import io
 import json
@@ -501,3 +502,49 @@ def test_a_models_stream_by_requests_is_kept_by_its_events(tmp_path):
     assert len(event.chunks) == 6
     assert run.tape.payload(event, "out")["choices"][0]["message"]["content"] == "ab"
     assert len(run.same()) == 12
+
+
+def overlapping(server):
+    with httpx.Client(base_url=server.url) as client:
+        first, second = (
+            client.send(client.build_request("GET", f"/n/{n}"), stream=True) for n in (1, 2)
+        )
+        return [json.loads(one.read()) for one in (first, second)]
+
+
+def test_answers_that_overlap_in_one_line_of_execution_are_each_their_calls(tmp_path):
+    routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in (1, 2)]
+    run = twice(tmp_path, overlapping, routes=routes)
+    assert run.same() == [{"n": 1}, {"n": 2}]
+
+
+async def in_parallel(server):
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        found = await asyncio.gather(*(client.get(f"/n/{n}") for n in range(4)))
+    return [one.json() for one in found]
+
+
+def test_exchanges_at_the_same_time_each_get_their_own_answer(tmp_path):
+    routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in range(4)]
+    run = twice(tmp_path, in_parallel, routes=routes)
+    session = run.replay()
+    assert session.drift is None
+    assert run.seen[1] == run.seen[0] == [{"n": n} for n in range(4)]
+
+
+async def overlapping_async(server):
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        found = []
+        for n in (1, 2):
+            request = client.build_request("GET", f"/n/{n}")
+            found.append(await client.send(request, stream=True))
+        texts = [json.loads(await one.aread()) for one in found]
+    session = aiohttp.ClientSession(server.url)
+    async with session, session.get("/n/1") as first, session.get("/n/2") as second:
+        return texts, await second.json(), await first.json()
+
+
+def test_the_same_of_one_task(tmp_path):
+    routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in (1, 2)]
+    run = twice(tmp_path, overlapping_async, routes=routes)
+    assert run.same() == ([{"n": 1}, {"n": 2}], {"n": 2}, {"n": 1})
