@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 _CONTROLS = r"\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
 _HOSTILE = re.compile(rf"[\x00-\x1f{_CONTROLS}\ud800-\udfff\U000e0000-\U000e007f]")
+_MARKUP = re.compile(r"[\\`*_\[\]<>#|&~@:$!]|(?<=www)\.|^[-+=](?=\s)|^\d(?=\d*[.)])", re.IGNORECASE)
 _HOSTILE_IN_JSON = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 
 
@@ -33,6 +34,11 @@ def plain_lines(text: str) -> str:
 def plain_json(text: str) -> str:
     """JSON text whose strings hold no raw control character; C0 is escaped by JSON itself."""
     return _HOSTILE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def plain_markdown(text: str) -> str:
+    """One line of text that no Markdown reader takes for markup, link, mention, cell or HTML."""
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain(text))
 
 
 def plained(value: T) -> T:

@@ -1,7 +1,6 @@
 """A diff of two tapes as JSON, text, Markdown and, on a terminal, side by side."""
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from sidecar.outcome import Exits
-from sidecar.plain import plain
+from sidecar.plain import plain, plain_markdown
 from sidecar.replay.diff.model import ENDS, Agent, Diff, Divergence, Row
 from sidecar.tape.drift import Place
 from sidecar.tape.model import Event
@@ -17,7 +16,6 @@ from sidecar.tape.tape import Tape
 
 CONTEXT: Final = 3
 _PREVIEW: Final = 80
-_MARKUP: Final = re.compile(r"[\\`*_\[\]<>#|&~@:$]|(?<=www)\.", re.IGNORECASE)
 _STYLES: Final = {"same": "dim", "insert": "green", "delete": "red"}
 
 
@@ -77,22 +75,23 @@ def diff_text(found: Diff, sides: Sides, limit: int) -> str:
 
 def diff_markdown(found: Diff, sides: Sides, limit: int) -> str:
     """A diff as Markdown; nothing of a tape is markup in it."""
-    lines = [f"### {_md(headline(found, sides))}", ""]
-    lines += [f"- {_md(reason)}" for reason in reasons(found)]
+    lines = [f"### {plain_markdown(headline(found, sides))}", ""]
+    lines += [f"- {plain_markdown(reason)}" for reason in reasons(found)]
     for agent in found.agents:
-        lines.append(f"- {_md(agent_line(agent))}")
+        lines.append(f"- {plain_markdown(agent_line(agent))}")
         if agent.first_divergence is not None:
-            lines += [f"  - {_md(line)}" for line in divergence_lines(agent.first_divergence)]
+            said = divergence_lines(agent.first_divergence)
+            lines += [f"  - {plain_markdown(line)}" for line in said]
     changed = [row for one in found.agents for row in one.rows if row.kind != "same"]
     if changed:
         lines += ["", "| agent | change | left | right | |", "|---|---|---|---|---|"]
     for row in changed[:limit]:
-        one, other = cells(row, sides)
         cause = "consequence" if row.consequence else ""
-        lines.append(f"| {_md(row.agent)} | {row.kind} | {_md(one)} | {_md(other)} | {cause} |")
+        name, one, other = map(plain_markdown, (row.agent, *cells(row, sides)))
+        lines.append(f"| {name} | {row.kind} | {one} | {other} | {cause} |")
     if len(changed) > limit:
         lines += ["", f"{len(changed) - limit} more changes."]
-    return "\n".join([*lines, "", *(_md(line) for line in notes(found))]).rstrip()
+    return "\n".join([*lines, "", *(plain_markdown(line) for line in notes(found))]).rstrip()
 
 
 def side_by_side(found: Diff, sides: Sides, limit: int) -> None:
@@ -260,8 +259,3 @@ def _drift(found: Diff) -> dict[str, int]:
         for kind in one.first_divergence.drift if one.first_divergence else ():
             counts[kind] = counts.get(kind, 0) + 1
     return dict(sorted(counts.items()))
-
-
-def _md(text: str) -> str:
-    """Text that no Markdown reader takes for markup, link, mention or cell."""
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain(text))

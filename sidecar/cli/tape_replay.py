@@ -20,11 +20,14 @@ from msgspec.structs import replace
 from sidecar.capture.order import Order
 from sidecar.capture.plan import MODES, Plan
 from sidecar.capture.process import git_of
-from sidecar.cli.options import common, emit, profiled, talk
+from sidecar.cli.options import common, profiled, say, talk
 from sidecar.cli.tape_plan import check_fits, read_plan
-from sidecar.cli.tape_replay_view import compared, lines_of, shown
+from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
 from sidecar.cli.tape_run import Ended, is_callee, run, running
 from sidecar.errors import SidecarError
+from sidecar.gate.report.exhibit import tapes_of
+from sidecar.gate.report.render import form_of, render
+from sidecar.gate.report.replayed import replayed_report
 from sidecar.outcome import Exits
 from sidecar.replay.rerun.ended import Process, concluded
 from sidecar.tape.files import read_tape
@@ -45,7 +48,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("-o", "--to", type=_FILE, default=None, help="The new tape; it must not be there.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, help="Seconds.")
 @profiled(bisect=True)
-@common()
+@common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
 def replay(
     tape: Path,
     command: Sequence[str],
@@ -94,15 +97,20 @@ def replay(
         ended = run(command, order, quiet=output != "text", seconds=timeout)
         value = _told(tape, recorded, plan, ended, exits)
         value["to"] = None if to is None else str(to)
+        new = found = None
         if place is not None and place.exists():
-            value |= compared(tape, recorded, place, to)
+            new = read_tape(place)
+            found = diffed(recorded, new)
+            value |= compared(tape, recorded, new, found, to)
     for line in lines_of(value, ended.fault):
         talk(line)
     if output == "text":
         for line in shown(value):
             click.echo(line)
     else:
-        emit(value, output, str)
+        report = replayed_report(value, recorded, new=new, found=found)
+        tapes = [recorded] if new is None else [recorded, new]
+        say(render(report, form_of(output), own=value, shown=tapes_of(tapes, found)))
     return int(value["exit_code"])
 
 

@@ -7,21 +7,25 @@ from sidecar.cli.tape_diff_view import Side, diff_told
 from sidecar.outcome import Exits
 from sidecar.plain import plain
 from sidecar.replay.diff import compare
+from sidecar.replay.diff.model import Diff
 from sidecar.tape.faults import TapeIncomparable
-from sidecar.tape.files import read_tape, tape_codecs
+from sidecar.tape.files import tape_codecs
 from sidecar.tape.tape import Tape
 
 _CHANGES_MAX: Final = 200
 
 
-def compared(path: Path, recorded: Tape, place: Path, to: Path | None) -> dict[str, Any]:
-    """The new tape's digests, and what it differs in from the one it was played from."""
-    new = read_tape(place)
+def diffed(recorded: Tape, new: Tape) -> Diff:
+    """What a new tape differs in from the one it was played from."""
     try:
         codecs = tape_codecs(recorded)
     except TapeIncomparable:
         codecs = None
-    found = compare(recorded, new, codecs)
+    return compare(recorded, new, codecs)
+
+
+def compared(path: Path, recorded: Tape, new: Tape, found: Diff, to: Path | None) -> dict[str, Any]:
+    """The new tape's digests, and what it differs in, in JSON."""
     sides = Side(str(path), recorded), Side(str(to or "replayed"), new)
     told = diff_told(found, sides, _CHANGES_MAX, Exits())
     told = {key: item for key, item in told.items() if key not in ("profile", "exit_code")}

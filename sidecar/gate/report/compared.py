@@ -38,7 +38,7 @@ def compared_report(
         profile=exits.profile,
         runs=(run_of(*left, roles[0]), run_of(*right, roles[1])),
         cases=(*_refusals(found), *(_case(one, found, left, right) for one in found.agents)),
-        first_divergence=_parting(found, left[1], right[1]),
+        first_divergence=partings(found, left[1], right[1]),
         notes=_notes(found),
         facts=facts,
     )
@@ -77,13 +77,12 @@ def _case(one: Agent, found: Diff, left: Named, right: Named) -> Case:
         return Case(id=id_, group=group, rule="diff", status="pass", detail=said, agent=one.agent)
     on_right = first.seq_r is not None
     run, tape, seq = (1, right[1], first.seq_r) if on_right else (0, left[1], first.seq_l)
-    drift = ", ".join(first.drift)
     return Case(
         id=id_,
         group=group,
         rule=f"diff/{first.kind}",
         status="fail",
-        detail=f"{one.common} events in common, then {first.kind} ({drift})",
+        detail=f"{one.common} events in common, then {first.kind}",
         run=run,
         agent=one.agent,
         seq=seq,
@@ -100,7 +99,8 @@ def _case(one: Agent, found: Diff, left: Named, right: Named) -> Case:
     )
 
 
-def _parting(found: Diff, left: Tape, right: Tape) -> Parting | None:
+def partings(found: Diff, left: Tape, right: Tape) -> Parting | None:
+    """Where two tapes first part, with the events around it; None where they do not."""
     first = found.first_divergence
     if first is None:
         return None

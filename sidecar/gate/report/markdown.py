@@ -5,23 +5,23 @@
 2. What is too much for a comment is counted and left out.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sidecar.gate.report.model import Case, Report
 from sidecar.gate.report.text import parting_lines, run_line, summary, weight
-from sidecar.plain import plain
+from sidecar.plain import plain_markdown
 
 CASES_MAX: Final = 200
-_MARKUP: Final = re.compile(
-    r"[\\`*_\[\]<>#|&~@:$!]|(?<=www)\.|^[-+=](?=\s)|^\d(?=\d*[.)])", re.IGNORECASE
-)
 
 
 def render(report: Report) -> str:
     """The report: a heading, a table of what needs attention, where two runs part, the rest."""
-    lines = [f"## {report.outcome.upper()}: {safe(report.title)}", "", f"{summary(report)}."]
+    lines = [
+        f"## {report.outcome.upper()}: {plain_markdown(report.title)}",
+        "",
+        f"{summary(report)}.",
+    ]
     wanted = [case for case in report.cases if case.status != "pass" or case.flaky]
     if wanted:
         head = ("status", "case", "of", "seq", "why")
@@ -30,28 +30,32 @@ def render(report: Report) -> str:
         lines += ["", f"{len(wanted) - CASES_MAX} more cases."]
     if report.first_divergence is not None:
         first, *rest = parting_lines(report.first_divergence)
-        lines += ["", safe(first), *(f"- {safe(line.strip())}" for line in rest)]
+        lines += [
+            "",
+            plain_markdown(first),
+            *(f"- {plain_markdown(line.strip())}" for line in rest),
+        ]
         rows = report.first_divergence.context
         if rows:
-            near = ((safe(row.kind), safe(row.left), safe(row.right)) for row in rows)
+            near = (
+                (plain_markdown(row.kind), plain_markdown(row.left), plain_markdown(row.right))
+                for row in rows
+            )
             lines += ["", *_table(("change", "left", "right"), near)]
-    lines += ["", *(f"- {safe(run_line(one))}" for one in report.runs)]
-    lines += [f"- {safe(one)}" for one in report.notes]
-    lines += [f"- {safe(name)}: {safe(value)}" for name, value in report.facts.items()]
+    lines += ["", *(f"- {plain_markdown(run_line(one))}" for one in report.runs)]
+    lines += [f"- {plain_markdown(one)}" for one in report.notes]
+    lines += [
+        f"- {plain_markdown(name)}: {plain_markdown(value)}" for name, value in report.facts.items()
+    ]
     return "\n".join(lines).rstrip()
-
-
-def safe(text: str) -> str:
-    """Text that no Markdown reader takes for markup, link, mention or cell."""
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain(text))
 
 
 def _case(case: Case) -> tuple[str, ...]:
     drift = f" ({', '.join(case.drift)})" if case.drift else ""
     code = f" [{case.code}]" if case.code else ""
     seq = "" if case.seq is None else str(case.seq)
-    why = safe(f"{case.detail}{drift}{code}{weight(case)}")
-    return case.status.upper(), safe(case.id), safe(case.group), seq, why
+    why = plain_markdown(f"{case.detail}{drift}{code}{weight(case)}")
+    return case.status.upper(), plain_markdown(case.id), plain_markdown(case.group), seq, why
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:

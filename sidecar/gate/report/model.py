@@ -36,7 +36,10 @@ Outcome = Literal[
     "target_crash",
     "usage",
     "config",
+    "timeout",
     "internal",
+    "shown",
+    "found",
 ]
 Status = Literal["pass", "fail", "skip", "error"]
 
@@ -175,7 +178,7 @@ class Report(Struct, frozen=True, kw_only=True):
     counts: Counts
     runs: tuple[Run, ...]
     cases: tuple[Case, ...]
-    drift: dict[str, int]
+    drifts: dict[str, int]
     first_divergence: Parting | None
     notes: tuple[str, ...]
     facts: dict[str, str]
@@ -194,7 +197,7 @@ def report(
     notes: tuple[str, ...] = (),
     facts: dict[str, str] | None = None,
 ) -> Report:
-    """A report; its counts and drift are those of its cases."""
+    """A report; its counts and drifts are those of its cases."""
     return Report(
         command=command,
         title=title,
@@ -204,7 +207,7 @@ def report(
         counts=_counted(cases),
         runs=runs,
         cases=cases,
-        drift=_drift(cases),
+        drifts=_drifts(cases),
         first_divergence=first_divergence,
         notes=notes,
         facts=facts or {},
@@ -224,7 +227,7 @@ def _counted(cases: tuple[Case, ...]) -> Counts:
     )
 
 
-def _drift(cases: tuple[Case, ...]) -> dict[str, int]:
+def _drifts(cases: tuple[Case, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for case in cases:
         for kind in case.drift:

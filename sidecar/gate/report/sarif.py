@@ -207,4 +207,4 @@ def _message(text: str) -> dict[str, str]:
     return {"text": cut.replace("{", "{{").replace("}", "}}") or "-"}
 
 
-_FAULTS: Final = ("usage", "config", "internal")
+_FAULTS: Final = ("usage", "config", "timeout", "internal")

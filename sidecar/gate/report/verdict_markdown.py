@@ -1,9 +1,8 @@
 """A verdict as Markdown, for a comment on a change."""
 
 from processors.model.verdict import Verdict
-from sidecar.gate.report.markdown import safe
 from sidecar.gate.report.verdict_text import summary, word
-from sidecar.plain import plained
+from sidecar.plain import plain_markdown, plained
 
 
 def render(verdict: Verdict) -> str:
@@ -33,4 +32,4 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return safe(" ".join(text.split()))
+    return plain_markdown(" ".join(text.split()))

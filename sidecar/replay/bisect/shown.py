@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sidecar.plain import plain
+from sidecar.plain import plain, plain_markdown
 
 _SUSPECTS = 20
 _MARKS = {"good": "good", "bad": "bad", "skip": "cannot be tested"}
@@ -34,18 +34,23 @@ def text(value: Mapping[str, Any]) -> str:
 
 def markdown(value: Mapping[str, Any]) -> str:
     """The result as a section of Markdown."""
-    lines = ["## Bisection", "", *(_escaped(line.strip()) + "  " for line in _answer(value)), ""]
+    lines = [
+        "## Bisection",
+        "",
+        *(plain_markdown(line.strip()) + "  " for line in _answer(value)),
+        "",
+    ]
     if value["first_divergence"]:
-        lines += [f"First divergence: {_escaped(_divergence(value['first_divergence']))}", ""]
+        lines += [f"First divergence: {plain_markdown(_divergence(value['first_divergence']))}", ""]
     if value["rate"]:
-        lines += [_escaped(_rate(value["rate"])), ""]
+        lines += [plain_markdown(_rate(value["rate"])), ""]
     for key, head in (("skipped", "Cannot be tested"), ("contradictions", "Not monotone")):
         if value[key]:
-            lines += [f"{head}: {_escaped(_some(value[key]))}", ""]
+            lines += [f"{head}: {plain_markdown(_some(value[key]))}", ""]
     lines += ["| point | | why | of |", "|---|---|---|---|"]
     for one in value["probes"]:
         cells = (name(one), _MARKS[one["verdict"]], one["detail"], one["purpose"])
-        lines.append("| " + " | ".join(_escaped(plain(cell)) for cell in cells) + " |")
+        lines.append("| " + " | ".join(plain_markdown(cell) for cell in cells) + " |")
     if value["repro"]:
         lines += ["", "Again:", "", *_fenced(value["repro"])]
     return "\n".join(lines)
@@ -92,12 +97,6 @@ def _divergence(found: Mapping[str, Any]) -> str:
 def _some(points: Sequence[Mapping[str, Any]]) -> str:
     more = f" and {len(points) - 5} more" if len(points) > 5 else ""
     return ", ".join(name(one) for one in points[:5]) + more
-
-
-def _escaped(text_: str) -> str:
-    for one in "\\`*_[]<>|#~":
-        text_ = text_.replace(one, f"\\{one}")
-    return text_
 
 
 def _fenced(text_: str) -> list[str]:

@@ -73,8 +73,8 @@ def test_the_keys_of_its_json_are_fixed(tapes):
     report = {field.name for field in msgspec.structs.fields(Report)}
     assert value.keys() > report
     assert value.keys() - report == {
-        *("left", "right", "incomparable", "compared", "agents", "changes", "left_out", "noise"),
-        *("header", "latency_ns"),
+        *("left", "right", "incomparable", "compared", "agents", "drift", "changes", "left_out"),
+        *("noise", "header", "latency_ns"),
     }
     assert value["left"].keys() == {
         *("tape", "tape_id", "state", "events", "fidelity", "exact_digest", "behavior_digest")

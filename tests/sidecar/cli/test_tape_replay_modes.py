@@ -2,9 +2,11 @@
 
 import json
 
+import msgspec
 import pytest
 from agent_rig import AgentFolder
 
+from sidecar.gate.report.model import Report
 from sidecar.tape.files import examine, read_tape
 
 pytestmark = pytest.mark.requirement("REP-01")
@@ -42,6 +44,7 @@ class tools:
 LLM = ("--llm", "py:shop:model")
 TOOLS = ("--tools", "py:shop:tools")
 KEYS = {
+    *(field.name for field in msgspec.structs.fields(Report)),
     *("mode", "tape", "outcome", "profile", "exit_code", "events", "recorded_events"),
     *(
         "exact_digest",

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.requirement("RPT-01")
 
 KEYS = {
     *("schema", "command", "title", "outcome", "profile", "exit_code", "counts", "runs", "cases"),
-    *("drift", "first_divergence", "notes", "facts"),
+    *("drifts", "first_divergence", "notes", "facts"),
 }
 ASKED = """assertions:
   - {id: few, spec: max_repeats, args: {max: 3}}
@@ -88,7 +88,7 @@ def test_assertions_become_cases_with_the_events_around_the_first_that_offends(t
 
 def test_a_diff_becomes_a_case_an_agent_and_names_the_place(tmp_path):
     value = diff_report(tmp_path)[3]
-    assert (value.outcome, value.exit_code, value.drift) == ("differ", 1, {"ARGS": 1})
+    assert (value.outcome, value.exit_code, value.drifts) == ("differ", 1, {"ARGS": 1})
     (found,) = value.cases
     assert (found.status, found.seq, found.places[0].pointer) == ("fail", 6, "/amount")
     assert value.first_divergence.seq_l == 6 and len(value.first_divergence.context) == 7

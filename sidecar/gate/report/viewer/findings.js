@@ -48,7 +48,7 @@ function findingsView() {
   return el("div", {},
     facts([[t("outcome"), badge(REPORT.outcome)], [t("command"), REPORT.command], [t("profile"), REPORT.profile], [t("exit"), String(REPORT.exit_code)],
       [t("counts"), named.filter((name) => counts[name] || name === "evaluated").map((name) => counts[name] + " " + t(name)).join(" · ")],
-      [t("drift"), Object.entries(REPORT.drift).map(([kind, times]) => kind + " ×" + times).join(", ")]]),
+      [t("drift"), Object.entries(REPORT.drifts).map(([kind, times]) => kind + " ×" + times).join(", ")]]),
     REPORT.cases.length ? el("section", {}, el("h2", {}, t("findings")), table([t("status"), t("what"), t("of"), t("where"), t("why")],
       caseRows().map((one) => [badge(one.status), one.id, one.group, caseWhere(one), caseWhy(one)]))) : null,
     REPORT.first_divergence ? divergence(REPORT.first_divergence) : null,
