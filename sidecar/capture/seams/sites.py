@@ -7,6 +7,7 @@
    below its root, so that it is one whether it was run or imported, and wherever it is checked out.
 """
 
+import functools
 import os
 import sys
 import sysconfig
@@ -89,7 +90,7 @@ class Sites:
 
     def is_library(self, code: CodeType) -> bool:
         """Whether a code object is of the standard library, or of no file."""
-        place = os.path.realpath(code.co_filename)
+        place = _real(code.co_filename)
         if _INSTALLED.intersection(Path(place).parts):
             return False
         return code.co_filename.startswith("<") or place.startswith(self._library + os.sep)
@@ -105,7 +106,7 @@ class Sites:
     def _told(self, file: str) -> str | None:
         if file.startswith("<"):
             return None
-        place = os.path.realpath(file)
+        place = _real(file)
         for root in self._roots:
             if not place.startswith(root + os.sep):
                 continue
@@ -121,3 +122,14 @@ class Sites:
             place.startswith(folder + os.sep) and len(folder) >= len(root)
             for folder in self._foreign
         )
+
+
+def _real(file: str) -> str:
+    """Where a file is, links followed: as far as its folder goes, which is asked once."""
+    folder, name = os.path.split(file)
+    return os.path.join(_real_folder(folder), name)  # noqa: PTH118 - for every module there is
+
+
+@functools.lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
