@@ -133,7 +133,8 @@ class _Ledger:
 
     async def commit_intent(self, intent: Intent) -> IntentResult:
         self._point("before_claim", [intent.call.trace_id])
-        result = await self._ledger.commit_intent(intent)
+        # Marked apart, so that it can die in between, as between both commits of the writer.
+        result = await self._ledger.commit_intent(structs.replace(intent, marks=()))
         self._point("after_claim", [intent.call.trace_id])
         return result
 

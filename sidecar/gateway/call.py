@@ -243,10 +243,10 @@ class Call:
 
     def _committing(self, event: Event) -> Commands:
         match event:
-            case IntentCommitted(claim=claim):
+            case IntentCommitted(claim=claim, sent=sent):
                 self._claim = claim
                 self._state = self._marking
-                return (MarkSent(claim=claim),)
+                return (MarkSent(claim=claim),) if sent is None else self._marking(sent)
             case KeyTaken():
                 return self._key_taken()
             case IntentRefused(code="policy_changed"):

@@ -70,12 +70,6 @@ class NotApproved(Struct, frozen=True, kw_only=True):
     approval: Approval
 
 
-class IntentCommitted(Struct, frozen=True, kw_only=True):
-    """Key, approval, holds and authorisation are durable, and ours."""
-
-    claim: Fence
-
-
 class KeyTaken(Struct, frozen=True, kw_only=True):
     """Another call has the key, or it changed since it was looked up."""
 
@@ -98,6 +92,14 @@ class SentMarked(Struct, frozen=True, kw_only=True):
 
     held: bool = True
     stopped: str | None = None
+
+
+class IntentCommitted(Struct, frozen=True, kw_only=True):
+    """Key, approval, holds and authorisation are durable, and ours. ``sent``: what came of the mark
+    where it was made right after, in a commit of its own."""
+
+    claim: Fence
+    sent: SentMarked | None = None
 
 
 class Stopped(Struct, frozen=True, kw_only=True):

@@ -131,7 +131,9 @@ class ApprovalUse(Struct, frozen=True, kw_only=True):
 class Intent(Struct, frozen=True, kw_only=True):
     """What the one final transaction writes. ``expected`` is the claim to take over, None for a new
     one; ``receipt`` is the signed authorisation; ``fingerprint`` what makes another call with the
-    key the same. ``distinct_since_ns``: refused when the same was called since then."""
+    key the same. ``distinct_since_ns``: refused when the same was called since then. ``marks``: the
+    kinds of stop that hold the call back, where its claim may be marked sent right after, in a
+    commit of its own; empty where that is left to ``mark_sent``."""
 
     call: OpenedCall
     owner: str
@@ -145,12 +147,18 @@ class Intent(Struct, frozen=True, kw_only=True):
     approval: ApprovalUse | None = None
     holds: tuple[Hold, ...] = ()
     distinct_since_ns: int | None = None
+    marks: tuple[Literal["kill", "freeze"], ...] = ()
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """The intent is durable; the holder of this fence alone may send."""
+    """The intent is durable; the holder of this fence alone may send, once it is marked.
+
+    ``marked``: what ``mark_sent`` said right after; None where it was not asked, or could not be
+    written.
+    """
 
     claim: Fence
+    marked: bool | None = None
 
 
 class Occupied(Struct, frozen=True, kw_only=True):

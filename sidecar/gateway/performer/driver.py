@@ -54,9 +54,9 @@ from sidecar.store.ledger import (
     CallOutcome,
     ClaimEnd,
     Committed,
-    Fence,
     HoldState,
     Intent,
+    IntentResult,
     NotCommitted,
     OpenedCall,
     Seen,
@@ -194,7 +194,9 @@ class Performer:
                 return await self._commit(command)
             case commands.MarkSent(claim=claim):
                 self._possible = self.call.class_ != "read"
-                return await self._mark_sent(claim)
+                kinds = kinds_that_stop(self.call.class_)
+                held = await self._ledger.mark_sent(claim, self._desk.now_ns(), kinds)
+                return self._sent_marked(held)
             case commands.Reconcile(claim=claim):
                 return await resolve(self._desk, claim)
             case commands.Settle():
@@ -207,9 +209,8 @@ class Performer:
                 raise AssertionError("a Reply is not performed but given")
         return None
 
-    async def _mark_sent(self, claim: Fence) -> events.Event:
-        kinds = kinds_that_stop(self.call.class_)
-        if await self._ledger.mark_sent(claim, self._desk.now_ns(), kinds):
+    def _sent_marked(self, held: bool) -> events.SentMarked:
+        if held:
             return events.SentMarked()
         stopped = self._ledger.stop_of(self.call)
         if stopped is not None:
@@ -426,14 +427,25 @@ class Performer:
         held = self._held(command.approval_id)
         if held is not None:
             return held
-        result = await self._ledger.commit_intent(self._intent(command))
+        result = await self._commit_intent(self._intent(command))
         match result:
-            case Committed(claim=claim):
+            case Committed(claim=claim, marked=marked):
                 self._attempt_of = self.call.call_id
-                return events.IntentCommitted(claim=claim)
+                sent = None if marked is None else self._sent_marked(marked)
+                return events.IntentCommitted(claim=claim, sent=sent)
             case NotCommitted(code=code, over=over):
                 return events.IntentRefused(code=code, over=over)
         return events.KeyTaken()
+
+    async def _commit_intent(self, intent: Intent) -> IntentResult:
+        """Commit it; until it is known to be unmarked, an effect counts as possible."""
+        self._possible, unmarked = self.call.class_ != "read", True
+        try:
+            result = await self._ledger.commit_intent(intent)
+            unmarked = not isinstance(result, Committed) or result.marked is None
+        finally:
+            self._possible = self._possible and not unmarked
+        return result
 
     def _held(self, approval_id: str | None) -> events.IntentRefused | None:
         """Why the call is not made yet, where policy holds it."""
@@ -474,6 +486,7 @@ class Performer:
             expected=command.seen,
             approval=self._use(command.approval_id, revision),
             holds=self._holds(now_ns),
+            marks=kinds_that_stop(self.call.class_),
         )
 
     @property

@@ -15,8 +15,10 @@ from sidecar.store.ledger import (
     Claim,
     ClaimEnd,
     ClaimState,
+    Committed,
     Fence,
     Intent,
+    IntentResult,
     Scope,
     Seen,
 )
@@ -145,6 +147,14 @@ def mark_sent(
             (now_ns, claim.claim_id, claim.fence, *kinds),
         )
     )
+
+
+def marked(intent: Intent, connection: sqlite3.Connection, committed: IntentResult) -> IntentResult:
+    """A committed intent with what marking it sent said."""
+    if not isinstance(committed, Committed):
+        return committed
+    held = mark_sent(connection, committed.claim, intent.now_ns, intent.marks)
+    return msgspec.structs.replace(committed, marked=held)
 
 
 def end(

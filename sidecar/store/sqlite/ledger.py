@@ -14,6 +14,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -199,8 +200,10 @@ class SqliteLedger(GatewayReads, SqliteLedgerReader):
         try:
             # Nothing follows from it before it is marked sent, and that commit is on the disk with
             # all before it.
-            done = await self._writer.run(
-                lambda c: self._jobs.commit_intent(c, intent, arguments), soon=True
+            done: IntentResult = await self._writer.run(
+                lambda c: self._jobs.commit_intent(c, intent, arguments),
+                soon=True,
+                then=partial(claims.marked, intent) if intent.marks else None,
             )
         except Undone as undone:
             return undone.result

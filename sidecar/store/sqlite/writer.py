@@ -10,6 +10,8 @@ Rules
 4. Once closed, a job is refused with StoreUnavailable, never forgotten.
 5. Nothing is committed into files that were deleted or replaced (``presence``).
 6. Who asked for it lingers before a commit, so that more jobs share it (``Linger``).
+7. What is to be done right after a job (``then``) is in the next commit, before all that is queued,
+   and never in its own. Where that fails, the job has its result all the same.
 """
 
 import asyncio
@@ -26,13 +28,14 @@ from sidecar.store.sqlite.presence import Presence
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], Any]
+Then = Callable[[sqlite3.Connection, Any], Any]
 Linger = Callable[[int], float]
 """Seconds to wait for further jobs, given how many the last commit held."""
 GROUP_MAX = 512
 
 
 class _Pending:
-    __slots__ = ("error", "future", "job", "loop", "result", "single", "soon")
+    __slots__ = ("error", "first", "future", "job", "loop", "result", "single", "soon", "then")
 
     def __init__(
         self,
@@ -42,14 +45,36 @@ class _Pending:
         *,
         soon: bool,
         single: bool,
+        then: Then | None = None,
     ) -> None:
         self.job = job
         self.soon = soon
         self.single = single
         self.loop = loop
         self.future = future
+        self.then = then
+        self.first: Any = None
         self.result: Any = None
         self.error: BaseException | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next commit holds what is to be done right after it."""
+        return self.then is not None and self.error is None
+
+    def next(self) -> "_Pending":
+        """What is to be done right after it, for the same future."""
+        then, first = self.then, self.result
+        assert then is not None
+        made = _Pending(
+            lambda connection: then(connection, first),
+            self.loop,
+            self.future,
+            soon=False,
+            single=True,
+        )
+        made.first = first
+        return made
 
 
 class Writer:
@@ -85,14 +110,20 @@ class Writer:
         self._thread.start()
 
     async def run(
-        self, job: Callable[[sqlite3.Connection], T], *, soon: bool = False, single: bool = False
+        self,
+        job: Callable[[sqlite3.Connection], T],
+        *,
+        soon: bool = False,
+        single: bool = False,
+        then: Callable[[sqlite3.Connection, T], T] | None = None,
     ) -> T:
         """The job's result, after its commit. Raises what the job raised, or StoreUnavailable.
 
         ``soon``: nothing follows from this one alone; a later job, not ``soon``, is waited for.
+        ``then``: one statement on the result, in the commit right after; its result is given.
         """
         loop = asyncio.get_running_loop()
-        pending = _Pending(job, loop, loop.create_future(), soon=soon, single=single)
+        pending = _Pending(job, loop, loop.create_future(), soon=soon, single=single, then=then)
         with self._admission:
             if self._closed:
                 raise StoreUnavailable("the store is closed", where=self._path)
@@ -128,31 +159,37 @@ class Writer:
         self._connection.close()
 
     def _serve(self) -> None:
-        held = 0
-        while True:
-            group, last = self._take(held)
-            held = len(group)
+        held, last, following = 0, False, list[_Pending]()
+        while not last or following:
+            group = following
+            if not last:
+                last = self._take(group, held)
+            held, following = len(group), []
             if group:
                 with self._lock:
                     self._commit(group)
-                self._resolve(group)
-            if last:
-                return
+                following = [pending.next() for pending in group if pending.goes_on]
+                self._resolve([pending for pending in group if not pending.goes_on])
 
-    def _take(self, held_last: int) -> tuple[list[_Pending], bool]:
-        group: list[_Pending] = []
-        item = self._queue.get()
-        if item is not None and self._linger is not None:
-            time.sleep(self._linger(held_last))
-        while item is not None:
+    def _take(self, group: list[_Pending], held_last: int) -> bool:
+        """Add what is queued to a group, waiting where it is empty; whether that was the last."""
+        item: _Pending | None
+        if not group:
+            item = self._queue.get()
+            if item is None:
+                return True
             group.append(item)
-            if len(group) >= GROUP_MAX:
-                return group, False
+            if self._linger is not None:
+                time.sleep(self._linger(held_last))
+        while len(group) < GROUP_MAX:
             try:
                 item = self._queue.get_nowait()
             except queue.Empty:
-                return group, False
-        return group, True
+                break
+            if item is None:
+                return True
+            group.append(item)
+        return False
 
     def _commit(self, group: list[_Pending]) -> None:
         connection = self._connection
@@ -232,7 +269,9 @@ def _settle(group: list[_Pending]) -> None:
     for pending in group:
         if pending.future.done():
             continue
-        if pending.error is not None:
-            pending.future.set_exception(pending.error)
-        else:
+        if pending.error is None:
             pending.future.set_result(pending.result)
+        elif pending.first is not None:
+            pending.future.set_result(pending.first)
+        else:
+            pending.future.set_exception(pending.error)

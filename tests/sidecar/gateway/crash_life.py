@@ -16,6 +16,7 @@ from sidecar.gateway.client import HttpUpstreams
 from sidecar.gateway.config import Upstream
 from sidecar.gateway.driver import Gateway, Ports
 from sidecar.gateway.registry import Registry
+from sidecar.store.sqlite import claims
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
 
@@ -46,6 +47,10 @@ class DyingLedger:
         return result
 
     async def commit_intent(self, intent):
+        if self._point == "between_commits":
+            claims.marked = lambda *_: die()
+        else:  # marked apart, so that it can die before and after
+            intent = structs.replace(intent, marks=())
         return await self._write("commit_intent", intent)
 
     async def mark_sent(self, claim, now_ns, kinds):

@@ -23,6 +23,7 @@ CONTEXT.set_forkserver_preload(["crash_life"])
 POINTS = {
     "before_commit_intent": (None, 0, 201),
     "after_commit_intent": ("claimed", 0, 201),
+    "between_commits": ("claimed", 0, 201),
     "before_mark_sent": ("claimed", 0, 201),
     "after_mark_sent": ("sent", 0, 409),
     "mid_send": ("sent", 0, 409),

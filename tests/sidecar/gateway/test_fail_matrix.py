@@ -15,6 +15,7 @@ from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.result import read_answer
 from sidecar.gateway.policy.worker import PolicyWorker
 from sidecar.store.ledger import CallQuery
+from sidecar.store.sqlite import claims
 
 
 def run(folder, scenario, **options):
@@ -166,6 +167,10 @@ class FailingLedger:
         return fail
 
 
+def unmarked(*_):
+    raise OSError("the disk is gone")
+
+
 @pytest.mark.requirement("GW-04")
 @pytest.mark.parametrize(
     ("name", "irreversible", "effects"),
@@ -177,10 +182,13 @@ class FailingLedger:
 )
 @pytest.mark.row("T15", "G")
 def test_a_write_that_fails_is_503_before_and_409_after_sending(
-    tmp_path, name, irreversible, effects
+    tmp_path, monkeypatch, name, irreversible, effects
 ):
     def wrap(ports):
         return structs.replace(ports, ledger=FailingLedger(ports.ledger, name))
+
+    if name == "mark_sent":  # neither right after the intent nor by itself
+        monkeypatch.setattr(claims, "marked", unmarked)
 
     async def scenario(each):
         reply = await each.refund("17", key="a")

@@ -63,6 +63,63 @@ def test_only_a_commit_of_nothing_but_what_is_soon_is_not_on_the_disk(tmp_path):
     assert ON_DISK in commits[4:]
 
 
+def count(connection, *_):
+    return connection.execute("SELECT count(*) FROM seen").fetchone()[0]
+
+
+def test_what_is_to_be_done_right_after_is_a_commit_of_its_own_before_all_that_is_queued(tmp_path):
+    seen = []
+
+    def follow(connection, first):
+        insert(connection)
+        seen.append((first, count(connection)))
+        return first + 100
+
+    async def scenario(writer):
+        first = asyncio.ensure_future(writer.run(count, soon=True, then=follow))
+        await asyncio.sleep(0)
+        found = await writer.run(count)
+        return await first, found
+
+    (first, found), commits = written(tmp_path, scenario)
+    assert (first, seen) == (100, [(0, 1)])
+    assert found in (0, 1)  # with the first, or after what follows it
+    assert commits[-1] == ON_DISK and len(commits) in (2, 3)
+
+
+def test_where_that_fails_the_job_has_its_result_and_nothing_of_the_other_is_there(tmp_path):
+    def follow(connection, _first):
+        raise ValueError("no")
+
+    async def scenario(writer):
+        first = await writer.run(lambda c: insert(c) or "done", soon=True, then=follow)
+        return first, await writer.run(count)
+
+    found, _ = written(tmp_path, scenario)
+    assert found == ("done", 1)
+
+
+def test_nothing_follows_a_job_that_failed(tmp_path):
+    async def scenario(writer):
+        with pytest.raises(ValueError, match="no"):
+            await writer.run(broken, then=lambda c, _: insert(c))
+        return await writer.run(count)
+
+    found, _ = written(tmp_path, scenario)
+    assert found == 0
+
+
+def test_what_follows_is_done_before_the_writer_closes(tmp_path):
+    async def scenario(writer):
+        first = asyncio.ensure_future(writer.run(count, then=lambda c, _: insert(c) or count(c)))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(writer.close)
+        return await first
+
+    found, _ = written(tmp_path, scenario)
+    assert found == 1
+
+
 def test_a_job_that_fails_alone_leaves_nothing_and_the_next_is_good(tmp_path):
     async def scenario(writer):
         with pytest.raises(ValueError, match="no"):
