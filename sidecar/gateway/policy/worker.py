@@ -4,8 +4,8 @@
 1. Whatever happens to a child, the caller has an answer: its death denies in milliseconds, a hang
    at the deadline.
 2. The deadline of a request runs from when it reaches the head of the queue, so that a slow
-   neighbour is not held against it. A child that does not answer in time is killed, never asked
-   again.
+   neighbour is not held against it, nor is what holds this loop up. A child that does not answer in
+   time is killed, never asked again.
 3. Only the request at the head is suspect. Those behind it are sent to the spare, in order.
 4. An answer for another request than the head's is a broken child: killed, and the head denied.
 5. A bundle is linted before it decides anything; one that does not load, or has findings, refuses
@@ -38,6 +38,8 @@ _BACKOFF_SECONDS = (0.05, 0.2, 1.0, 5.0)
 _log = log("policy")
 _REMEMBERED = 256
 _REMEMBERED_BYTES = 4096
+_TURN_SECONDS = 0.001
+"""The shortest time after which an event loop has looked at its sockets once more."""
 _UNDEFINED = b'"<undefined>"'
 
 
@@ -193,6 +195,11 @@ class PolicyWorker:
             self._refill()
 
     def _late(self) -> None:
+        """Read first what was answered while this loop was held up itself: it is not late."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_TURN_SECONDS, self._too_late)
+
+    def _too_late(self) -> None:
         if self._active is None:
             self._deny_all("no policy engine is running")
             return

@@ -146,9 +146,14 @@ def is_revoked(connection: sqlite3.Connection, principal: str) -> bool:
     """Whether this principal's key is revoked, as of this transaction."""
     row = connection.execute(
         "SELECT 1 FROM api_key WHERE key_id = ? AND revoked_at_ns IS NOT NULL",
-        (principal.removeprefix(_KEY),),
+        (key_of(principal),),
     ).fetchone()
     return row is not None
+
+
+def key_of(principal: str) -> str:
+    """The id of a principal's key; of one without a key what is the id of none."""
+    return principal.removeprefix(_KEY)
 
 
 def standing(connection: sqlite3.Connection, approval_id: str, now_ns: int) -> int:

@@ -22,8 +22,10 @@ from sidecar.store.ledger import (
     Scope,
     Seen,
 )
+from sidecar.store.reading import POLICY_REVISION
 from sidecar.store.sealing import ClaimRow
-from sidecar.store.sqlite.stops import ACTIVE
+from sidecar.store.sqlite.approvals import key_of
+from sidecar.store.sqlite.stops import ACTIVE, strongest_of
 from sidecar.store.stop import StopKind
 
 _COLUMNS = (
@@ -31,6 +33,12 @@ _COLUMNS = (
     " fence, attempt, call_id, updated_at_ns, expires_at_ns, approval_id, receipt_id, reason,"
     " possible, answer"
 )
+_AGAINST = (
+    "SELECT (SELECT value FROM gateway_state WHERE name = ?),"  # noqa: S608
+    " EXISTS (SELECT 1 FROM api_key WHERE key_id = ? AND revoked_at_ns IS NOT NULL),"
+    " (SELECT group_concat(kind) " + ACTIVE.format(project="?", agent="?", tool="?") + ")"
+)
+"""What three tables say in one statement: each costs a turn of the interpreter."""
 _OVER = "state IN ('completed', 'failed_safe', 'resolved_done', 'resolved_not_done')"
 _NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
 
@@ -82,6 +90,24 @@ def call_of(connection: sqlite3.Connection, seen: Seen) -> str | None:
         "SELECT call_id FROM claim WHERE claim_id = ? AND fence = ?", (seen.claim_id, seen.fence)
     ).fetchone()
     return row[0] if row else None
+
+
+def against(connection: sqlite3.Connection, intent: Intent) -> str | None:
+    """The code of what an intent may not be committed for: ``policy_changed``, ``key_revoked`` or
+    the stop that its call falls under; None where there is nothing."""
+    call = intent.call
+    revision, revoked, kinds = connection.execute(
+        _AGAINST,
+        (
+            *(POLICY_REVISION, key_of(call.principal)),
+            *(call.project, call.principal, call.tool),
+        ),
+    ).fetchone()
+    if revision is None or bytes(revision) != intent.policy_revision.encode():
+        return "policy_changed"
+    if revoked:
+        return "key_revoked"
+    return strongest_of(call, kinds.split(",")) if kinds else None
 
 
 def take(connection: sqlite3.Connection, intent: Intent) -> Fence | None:

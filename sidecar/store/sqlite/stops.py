@@ -1,6 +1,7 @@
 """Kill switches and freezes in ledger.db."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from sidecar.store.ledger import OpenedCall
@@ -25,10 +26,13 @@ _COLUMNS = "stop_id, project, kind, scope, subject, reason, set_by, set_at_ns, l
 def of_call(connection: sqlite3.Connection, call: OpenedCall) -> str | None:
     """The code of the stop that a call falls under now, or None."""
     rows = connection.execute(_OF_CALL, (call.project, call.principal, call.tool)).fetchall()
-    if not rows:
-        return None
+    return strongest_of(call, [kind for (kind,) in rows]) if rows else None
+
+
+def strongest_of(call: OpenedCall, kinds: Sequence[StopKind]) -> str | None:
+    """The code of the strongest of these stops that a call of its class falls under, or None."""
     falls = kinds_that_stop(call.class_)
-    return strongest([kind for (kind,) in rows if kind in falls])
+    return strongest([kind for kind in kinds if kind in falls])
 
 
 def add(connection: sqlite3.Connection, stop: Stop) -> bool:

@@ -138,14 +138,9 @@ class Transactions:
         self, connection: sqlite3.Connection, intent: Intent, arguments: bytes | None
     ) -> IntentResult:
         """The one final transaction. Raises Undone."""
-        revision = vault.get_state(connection, POLICY_REVISION)
-        if revision != intent.policy_revision.encode():
-            raise Undone(NotCommitted(code="policy_changed"))
-        if approvals.is_revoked(connection, intent.call.principal):
-            raise Undone(NotCommitted(code="key_revoked"))
-        stopped = stops.of_call(connection, intent.call)
-        if stopped is not None:
-            raise Undone(NotCommitted(code=stopped))
+        against = claims.against(connection, intent)
+        if against is not None:
+            raise Undone(NotCommitted(code=against))
         if intent.distinct_since_ns is not None and claims.same(connection, intent) is not None:
             raise Undone(NotCommitted(code="possible_duplicate"))
         before = claims.call_of(connection, intent.expected) if intent.expected else None

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+import uvloop
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.policy import lint
@@ -156,6 +159,32 @@ def test_a_hang_denies_at_the_deadline_and_only_the_head():
     answers, took = working(scenario)
     assert [answer.effect for answer in answers] == ["deny", "allow", "allow"]
     assert 0.25 < took < 2.0
+
+
+def test_what_was_answered_while_our_own_loop_was_held_up_is_not_late():
+    async def scenario():
+        worker = PolicyWorker(bundle(), deadline_ns=20_000_000)
+        await worker.start()
+        ours, theirs = socket.socketpair()
+        answers = worker._active._transport.get_extra_info("socket")
+
+        def held_up():  # while the loop reads its sockets: its timers are looked at next
+            asyncio.get_running_loop().remove_reader(ours)
+            select.select([answers], [], [], 10)
+            time.sleep(0.05)
+
+        try:
+            asyncio.get_running_loop().add_reader(ours, held_up)
+            deciding = asyncio.ensure_future(worker.decide({"say": "yes"}))
+            await asyncio.sleep(0)  # it is sent now
+            theirs.send(b"x")
+            return (await deciding).error
+        finally:
+            ours.close()
+            theirs.close()
+            await worker.stop()
+
+    assert uvloop.run(scenario()) is None
 
 
 def test_a_denial_without_an_answer_is_in_the_log_as_the_caller_is_told(monkeypatch):
