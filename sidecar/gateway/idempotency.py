@@ -12,7 +12,6 @@
 5. An expired key of an irreversible call is remembered and refused, never executed again.
 """
 
-import hashlib
 import hmac
 
 from msgspec import Struct
@@ -63,7 +62,7 @@ Meaning = Execute | Replay | InFlight | Unknown | Refusal
 def key_hash(secret: bytes, *, project: str, principal: str, tool: str, key: str) -> str:
     """How a key appears in store, receipts and tokens: keyed, so that it cannot be guessed back."""
     parts = "\n".join((project, principal, tool, key))
-    return "hmac:" + hmac.new(secret, b"idk/1\n" + parts.encode(), hashlib.sha256).hexdigest()
+    return "hmac:" + hmac.digest(secret, b"idk/1\n" + parts.encode(), "sha256").hex()
 
 
 def scope_of(call: OpenedCall) -> Scope | None:

@@ -11,7 +11,6 @@
 """
 
 import base64
-import hashlib
 import hmac
 import json
 from typing import Any
@@ -22,7 +21,7 @@ from sidecar.gateway.problem import Refused
 
 def upstream_key(secret: bytes, hashed: str, form: str = "text") -> str:
     """The key the upstream gets: ``agw_`` and 52 characters, or a UUID."""
-    mac = hmac.new(secret, b"upk/1\n" + hashed.encode(), hashlib.sha256).digest()
+    mac = hmac.digest(secret, b"upk/1\n" + hashed.encode(), "sha256")
     if form == "uuid":
         return _uuid(mac)
     return "agw_" + base64.b32encode(mac).decode().rstrip("=").lower()

@@ -1,7 +1,8 @@
 """The policy worker on the default bundle: p50 and p99 at c=1, decisions per second at c=16.
 
-The peer in the same run is the engine called directly, in this process, on the same documents: what
-is added is the price of supervision. Every document differs, so that no cache can help.
+The peer in the same run is the engine called directly, in this process, on the same documents, with
+the bundle as it is and folded with its data, as the worker's children hold it: what is added to
+that is the price of supervision. Every document differs, so that no cache can help.
 """
 
 import asyncio
@@ -10,10 +11,12 @@ import signal
 import time
 
 import regorus
+import uvloop
 
 from processors.model.call import Action
 from processors.model.principal import Principal
 from sidecar.gateway.policy.document import Situation, document, encode
+from sidecar.gateway.policy.driver import inspect
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
 
@@ -110,13 +113,17 @@ async def after(worker, name, signal_number):
 
 
 async def main():
-    bundle = load_bundle()
-    engine = direct(bundle)
+    inspected = await inspect(load_bundle())
+    inspected.child.kill()
+    await inspected.child.ended()
+    bundle = inspected.bundle
+    whole, folded = direct(bundle), direct(inspected.folded)
     worker = PolicyWorker(bundle)
     await worker.start()
     took = await one_by_one(worker)
     rates = [await at_once(worker, 16) for _ in range(2)]
-    print(f"engine in process, c=1: {percentiles(engine)}")
+    print(f"engine in process, bundle as it is, c=1: {percentiles(whole)}")
+    print(f"engine in process, bundle folded, c=1: {percentiles(folded)}")
     print(f"policy worker, c=1: {percentiles(took)}")
     print(f"policy worker, c=16: {max(rates):,.0f} decisions/s")
     await after(worker, "killed", signal.SIGKILL)
@@ -127,4 +134,4 @@ async def main():
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())  # as a sidecar does

@@ -19,6 +19,7 @@ from postgres_rig import database
 
 from sidecar.store.ledger import TOMBSTONE_NS, Answer, Committed, NotCommitted, Seen
 from sidecar.store.postgres.claims import forget
+from sidecar.store.stop import BOTH
 
 ANSWER = Answer(status=201, headers=(), body=b"hush")
 LATER = NOW + 1_000_000
@@ -48,6 +49,20 @@ async def taken_over(opened, fence, state, call_id="c2"):
     committed = await opened.commit_intent(made)
     assert isinstance(committed, Committed), committed
     return committed.claim
+
+
+@pytest.mark.requirement("IDM-02")
+def test_an_intent_says_whether_it_was_marked_sent_right_after(store):
+    async def scenario(opened):
+        apart = await opened.commit_intent(intent(call("c1", key_hash="a")))
+        assert (apart.marked, opened.claim_of("c1").state) == (None, "claimed")
+        made = await opened.commit_intent(intent(call("c2", key_hash="b"), marks=BOTH))
+        assert made.marked in (True, None)  # a store may leave it to who sends
+        state = "sent" if made.marked else "claimed"
+        assert opened.claim_of("c2").state == state
+        assert await opened.mark_sent(made.claim, NOW) is not made.marked
+
+    run(store, scenario)
 
 
 @pytest.mark.requirement("IDM-01")

@@ -11,7 +11,6 @@
 4. The audit chain is the record; this log is for those who replay and tune policy.
 """
 
-import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -232,7 +231,7 @@ def _extra(
 
 def _digest(document: dict[str, Any], secret: bytes) -> str:
     encoded = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
-    return "hmac:" + hmac.new(secret, b"dlog/1\n" + encoded, hashlib.sha256).hexdigest()
+    return "hmac:" + hmac.digest(secret, b"dlog/1\n" + encoded, "sha256").hex()
 
 
 def _rfc3339(at_ns: int) -> str:

@@ -14,6 +14,7 @@ from sidecar import clock
 from sidecar.errors import StoreUnavailable
 from sidecar.gateway.budget import Budget
 from sidecar.store.ledger import CallQuery
+from sidecar.store.sqlite import claims, stops
 from sidecar.store.stop import LiftBallot, Stop
 
 
@@ -110,11 +111,38 @@ class KillsAt:
             return found
 
         async def after(*args, **more):
+            if name == "commit_intent":  # marked apart, so that there is a moment in between
+                args = (structs.replace(args[0], marks=()),)
             result = await found(*args, **more)
             await self._ledger.set_stop(stop())
             return result
 
         return after
+
+
+def killed_after_the_intent(monkeypatch):
+    """Somebody kills the project between both commits of the ledger's thread."""
+    marked = claims.marked
+
+    def after(intent, connection, committed):
+        stops.add(connection, stop())
+        return marked(intent, connection, committed)
+
+    monkeypatch.setattr(claims, "marked", after)
+
+
+@pytest.mark.requirement("KIL-01")
+def test_a_kill_between_both_commits_of_the_ledgers_thread_stops_the_call(tmp_path, monkeypatch):
+    killed_after_the_intent(monkeypatch)
+
+    async def scenario(each):
+        stopped = await each.refund("17", key="a")
+        assert (stopped.status, stopped.json["code"]) == (403, "killed")
+        assert each.shop.requests == 0
+        row = each.ledger.list_calls(CallQuery())[0]
+        assert (row.effect, row.state, row.code) == ("not_executed", "failed_safe", "killed")
+
+    run(tmp_path, scenario, ledger_path=tmp_path / "ledger.db")
 
 
 @pytest.mark.requirement("KIL-01")
