@@ -14,7 +14,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from sidecar.capture.exchange import Request
-from sidecar.capture.seams.exchanges import Playing, Recording, Refused, close_at_end, enter
+from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Crossing, Session, current
@@ -49,16 +49,12 @@ def _connected(
             headers=list(req.headers.items()),
             body=await _body(library, req),
         )
-        try:
-            x = enter(session, asked, awaited=True)
-        except Refused as refused:
-            raise library.ClientConnectionError(str(refused)) from None
+        x = enter(session, asked, awaited=True, decoded=True)
         if x is None:
             return await original(self, req, *args, **more)
-        if x.played:
-            playing = Playing(x, decoded=True)
-            await playing.begin()
-            return _played(library, kinds, x, playing, self, req)
+        if isinstance(x, Unsent):
+            await x.begin()
+            return _played(library, kinds, x, self, req)
         try:
             with x.inside():
                 connection = await original(self, req, *args, **more)
@@ -121,11 +117,9 @@ class _Sending:
             self._x.cancelled()
 
 
-def _played(
-    library: Any, kinds: "_Kinds", x: Crossing, playing: Playing, connector: Any, req: Any
-) -> Any:
+def _played(library: Any, kinds: "_Kinds", playing: Unsent, connector: Any, req: Any) -> Any:
     if not playing.has_head and playing.error is not None:
-        x.done()
+        playing.closed()
         raise _rebuilt(library, playing.error, req)
     loop = asyncio.get_running_loop()
     protocol = kinds.protocol(loop, playing, req)
@@ -214,7 +208,7 @@ def _recorded(content: Any, recording: Recording) -> Callable[[], Awaitable[byte
     return pull
 
 
-def _replayed(library: Any, playing: Playing, req: Any) -> Callable[[], Awaitable[bytes | None]]:
+def _replayed(library: Any, playing: Unsent, req: Any) -> Callable[[], Awaitable[bytes | None]]:
     pieces: Iterator[bytes] = playing.pieces()
 
     async def pull() -> bytes | None:
@@ -296,7 +290,7 @@ def _protocol(library: Any, reader: Any) -> Any:
     class PlayedProtocol(handler):  # type: ignore[misc, valid-type]
         """A connection's protocol whose answer is the tape's."""
 
-        def __init__(self, loop: Any, playing: Playing, req: Any) -> None:
+        def __init__(self, loop: Any, playing: Unsent, req: Any) -> None:
             super().__init__(loop)
             self._played, self._req = playing, req
             self.connection_made(_Nowhere())

@@ -8,7 +8,7 @@
 3. Played, pieces come one by one; then what had ended the answer: its end, its error, or, where the
    agent had stopped reading, a drift for one that reads on.
 4. What libraries tell their makers (traces, metrics, errors) is no conduct of the agent: recorded
-   it passes unseen, and where nothing may be sent it is refused as a connection would be.
+   it passes unseen, and where nothing may be sent it is swallowed: an empty 200, counted.
 """
 
 import sys
@@ -25,7 +25,6 @@ from sidecar.capture.streamed import Answer
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Seam
 
-NOT_SENT: Final = "not sent: nothing leaves a replay"
 _EVENTS_MAX: Final = 100_000
 _TELEMETRY: Final = (
     "opentelemetry.",
@@ -54,21 +53,21 @@ def close_at_end(session: Session) -> None:
     session.on_end(close)
 
 
-class Refused(Exception):
-    """A library's own telemetry, where nothing may be sent."""
+def enter(
+    session: Session, request: Request, *, awaited: bool = False, decoded: bool = False
+) -> "Crossing | Unsent | None":
+    """Enter the session with a request: a crossing to be recorded, or the answer to be played.
 
-
-def enter(session: Session, request: Request, *, awaited: bool = False) -> Crossing | None:
-    """Enter the session with a request; None where it is not the agent's to be recorded.
-
-    Raises Refused for such a one where nothing may be sent, and what ``Session.enter`` raises.
+    None where it is not the agent's and passes unseen. ``decoded``: the client reads no encoding.
+    Raises what ``Session.enter`` raises.
     """
     call = exchange.call_of(request)
     if _is_telemetry(sys._getframe(1)):
         if session.live(call.seam):
             return None
-        raise Refused(NOT_SENT)
-    return session.enter(
+        session.refused += 1
+        return Unsent()
+    x = session.enter(
         kind=call.kind,
         seam=call.seam,
         name=call.name,
@@ -77,6 +76,7 @@ def enter(session: Session, request: Request, *, awaited: bool = False) -> Cross
         awaited=awaited,
         piecemeal=True,
     )
+    return Playing(x, decoded=decoded) if x.played else x
 
 
 def _is_telemetry(frame: FrameType | None) -> bool:
@@ -221,7 +221,36 @@ class Recording:
         )
 
 
-class Playing:
+class Unsent:
+    """The answer to what is not sent: 200, and nothing."""
+
+    has_head = whole = True
+    sending = False
+    error: tuple[str, str | None] | None = None
+    reply = Reply(status=200, reason="OK", headers=[("content-length", "0")])
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The answer's headers, true of the body that is played."""
+        return list(self.reply.headers)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body, piece by piece, as it is sent."""
+        return iter(())
+
+    async def begin(self) -> None:
+        """Wait until it is the turn of an answer that was over when it began."""
+
+    async def arrive(self) -> None:
+        """The last piece was handed on: wait until it is the turn of its end."""
+
+    def after(self) -> None:
+        """Nothing is left: a drift where the agent had not read so far."""
+
+    def closed(self) -> None:
+        """The client reads no further."""
+
+
+class Playing(Unsent):
     """An answer from the tape. ``has_head`` says whether one came at all."""
 
     def __init__(self, x: Crossing, *, decoded: bool = False) -> None:
@@ -238,18 +267,9 @@ class Playing:
         self._encoder = None if decoded else encoder(encoding)
         self.encoded = self._encoder is not None
         self.streamed = x.chunks is not None or pieces.cut_of(named) == "event"
-
-    @property
-    def whole(self) -> bool:
-        """Whether its end is played, too."""
-        return not any(self._wire.get(why) for why in ("unread", "broke", "short"))
-
-    @property
-    def error(self) -> tuple[str, str | None] | None:
-        """What ended it, where that was no answer."""
-        x = self._x
-        broke = self._wire.get("broke") or not self.has_head
-        return x.error if broke else None
+        # Whether its end is played, too; and what ended it, where that was no answer.
+        self.whole = not any(self._wire.get(why) for why in ("unread", "broke", "short"))
+        self.error = x.error if self._wire.get("broke") or not self.has_head else None
 
     def headers(self) -> list[tuple[str, str]]:
         """The answer's headers, true of the body that is played."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sidecar.capture.exchange import Request
 from sidecar.capture.seams import sockets
-from sidecar.capture.seams.exchanges import Playing, Refused, close_at_end, enter, failed_sending
+from sidecar.capture.seams.exchanges import Unsent, close_at_end, enter, failed_sending
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Crossing, Session, current
 from sidecar.capture.seams.urllib3_pool import materialised
@@ -39,17 +39,14 @@ def _requested(original: Callable[..., Any]) -> Callable[..., Any]:
         data = body.encode("iso-8859-1") if isinstance(body, str) else materialised(body)
         pairs = [(str(name), _text(value)) for name, value in given.items()]
         asked = Request(method=method, url=_absolute(self, url), headers=pairs, body=data or b"")
-        try:
-            x = enter(session, asked)
-        except Refused as refused:
-            raise ConnectionRefusedError(str(refused)) from None
+        x = enter(session, asked)
         if x is None:
             original(self, method, url, data, given, **more)
             return
-        if x.played and Playing(x).sending:
+        if isinstance(x, Unsent) and x.sending:
             sockets.played(x, method)  # raises what was raised while it was sent
         vars(self)[_PENDING] = x, method
-        if x.played:
+        if isinstance(x, Unsent):
             return
         try:
             with x.inside():
@@ -65,11 +62,11 @@ def _requested(original: Callable[..., Any]) -> Callable[..., Any]:
 def _responded(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def getresponse(self: Any) -> Any:
-        pending: tuple[Crossing, str] | None = vars(self).pop(_PENDING, None)
+        pending: tuple[Crossing | Unsent, str] | None = vars(self).pop(_PENDING, None)
         if pending is None:
             return original(self)
         x, method = pending
-        if x.played:
+        if isinstance(x, Unsent):
             return sockets.played(x, method)
         try:
             with x.inside():

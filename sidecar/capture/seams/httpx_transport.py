@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from sidecar.capture.exchange import Request
-from sidecar.capture.seams.exchanges import Playing, Recording, Refused, close_at_end, enter
+from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Crossing, Session, current
@@ -47,11 +47,11 @@ def _sync(library: ModuleType, original: Callable[..., Any]) -> Callable[..., An
         if session is None:
             return original(self, request)
         body = request.read()
-        x = _entered(library, session, request, body)
+        x = _entered(session, request, body)
         if x is None:
             return original(self, request)
-        if x.played:
-            return _played(library, x, Playing(x), request, streams.played)
+        if isinstance(x, Unsent):
+            return _played(library, x, request, streams.played)
         try:
             with x.inside():
                 response = original(self, request)
@@ -74,13 +74,12 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
         if session is None:
             return await original(self, request)
         body = await request.aread()
-        x = _entered(library, session, request, body, awaited=True)
+        x = _entered(session, request, body, awaited=True)
         if x is None:
             return await original(self, request)
-        if x.played:
-            playing = Playing(x)
-            await playing.begin()
-            return _played(library, x, playing, request, streams.async_played)
+        if isinstance(x, Unsent):
+            await x.begin()
+            return _played(library, x, request, streams.async_played)
         try:
             with x.inside():
                 response = await original(self, request)
@@ -95,18 +94,15 @@ def _async(library: ModuleType, original: Callable[..., Any]) -> Callable[..., A
 
 
 def _entered(
-    library: Any, session: Session, request: Any, body: bytes, *, awaited: bool = False
-) -> Crossing | None:
+    session: Session, request: Any, body: bytes, *, awaited: bool = False
+) -> Crossing | Unsent | None:
     asked = Request(
         method=request.method,
         url=str(request.url),
         headers=request.headers.multi_items(),
         body=body,
     )
-    try:
-        return enter(session, asked, awaited=awaited)
-    except Refused as refused:
-        raise library.ConnectError(str(refused), request=request) from None
+    return enter(session, asked, awaited=awaited)
 
 
 def _recording(library: Any, x: Crossing, response: Any) -> Recording:
@@ -119,11 +115,9 @@ def _recording(library: Any, x: Crossing, response: Any) -> Recording:
     )
 
 
-def _played(
-    library: Any, x: Crossing, playing: Playing, request: Any, stream: Callable[..., Any]
-) -> Any:
+def _played(library: Any, playing: Unsent, request: Any, stream: Callable[..., Any]) -> Any:
     if not playing.has_head and playing.error is not None:
-        x.done()
+        playing.closed()
         raise rebuilt(playing.error, library.TransportError, library, request=request)
     reply = playing.reply
     extensions = {"http_version": b"HTTP/1.1"}
@@ -191,7 +185,7 @@ class _AsyncRecorded:
 
 
 class _Played:
-    def __init__(self, playing: Playing, library: Any, request: Any) -> None:
+    def __init__(self, playing: Unsent, library: Any, request: Any) -> None:
         self._playing, self._library, self._request = playing, library, request
 
     def __iter__(self) -> Iterator[bytes]:
@@ -204,7 +198,7 @@ class _Played:
 
 
 class _AsyncPlayed:
-    def __init__(self, playing: Playing, library: Any, request: Any) -> None:
+    def __init__(self, playing: Unsent, library: Any, request: Any) -> None:
         self._playing, self._library, self._request = playing, library, request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -218,6 +212,6 @@ class _AsyncPlayed:
         self._playing.closed()
 
 
-def _raise(playing: Playing, library: Any, request: Any) -> None:
+def _raise(playing: Unsent, library: Any, request: Any) -> None:
     if playing.error is not None:
         raise rebuilt(playing.error, library.TransportError, library, request=request)

@@ -59,6 +59,7 @@ from sidecar.capture.play import (
     Tally,
     answer_of,
 )
+from sidecar.capture.seams import client_settings
 from sidecar.capture.seams.lanes import AGENT, MUTE, Lane, here
 from sidecar.capture.seams.sites import Site, Sites
 from sidecar.capture.seams.turns import NEVER, Turns
@@ -504,9 +505,12 @@ class Session:
         asked = Asked(kind="decision", seam=None, agent=self.agent, name="start", site="")
         x = Crossing(self, asked, self.main)
         if self.player is None:
-            x.done()
+            x.done(attributes=client_settings.found())
         elif self._decided(x, asked):
             self.count(x)
+            if self.offline:
+                before = client_settings.stand_in(x.attributes)
+                self.on_end(lambda: client_settings.put_back(before))
 
     def _drifted(self, drift: Drift) -> Drifted:
         """The first drift is the run's."""

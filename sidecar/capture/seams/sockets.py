@@ -14,7 +14,7 @@ from typing import Any
 
 from sidecar.capture import exchange, framing
 from sidecar.capture.encodings import Known
-from sidecar.capture.seams.exchanges import Playing, Recording
+from sidecar.capture.seams.exchanges import Recording, Unsent
 from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Crossing
 
@@ -35,16 +35,15 @@ def tapped(x: Crossing, response: http.client.HTTPResponse, known: Known | None)
 
 
 def played(
-    x: Crossing,
+    playing: Unsent,
     method: str,
     fallback: type[Exception] = ConnectionError,
     *libraries: ModuleType,
     **attributes: Any,
 ) -> http.client.HTTPResponse:
     """A response that is read from the tape, its head read. Raises what was raised instead."""
-    playing = Playing(x)
     if not playing.has_head and playing.error is not None:
-        x.done()
+        playing.closed()
         raise rebuilt(playing.error, fallback, *libraries, **attributes)
     response = http.client.HTTPResponse(_Socket(playing, method), method=method)  # type: ignore[arg-type]
     response.begin()
@@ -102,7 +101,7 @@ class _Tap:
 class _Socket:
     """As much of a socket as a response needs."""
 
-    def __init__(self, playing: Playing, method: str) -> None:
+    def __init__(self, playing: Unsent, method: str) -> None:
         self._file = _File(playing, method)
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
@@ -113,7 +112,7 @@ class _Socket:
 class _File(io.RawIOBase):
     """An answer's bytes, a piece a read."""
 
-    def __init__(self, playing: Playing, method: str) -> None:
+    def __init__(self, playing: Unsent, method: str) -> None:
         self._playing = playing
         self._rest = b""
         self._parts = self._sent(method)

@@ -12,9 +12,9 @@ from typing import Any, Final
 from sidecar.capture.encodings import Known
 from sidecar.capture.exchange import Request
 from sidecar.capture.seams import sockets
-from sidecar.capture.seams.exchanges import Refused, close_at_end, enter
+from sidecar.capture.seams.exchanges import Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.session import Crossing, Session, active, current
+from sidecar.capture.seams.session import Session, active, current
 
 _PORTS: Final = {"http": 80, "https": 443}
 _MAKES: Final = "_make_request"
@@ -52,13 +52,10 @@ def _made(library: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         asked = Request(
             method=method, url=_absolute(self, url), headers=_pairs(headers), body=data or b""
         )
-        try:
-            x = enter(session, asked)
-        except Refused as refused:
-            raise library.exceptions.NewConnectionError(conn, str(refused)) from None
+        x = enter(session, asked)
         if x is None:
             return original(self, conn, method, url, body=data, headers=headers, **more)
-        if x.played:
+        if isinstance(x, Unsent):
             return _played(library, x, self, conn, method, url, more)
         preload = more.pop("preload_content", True)
         try:
@@ -85,7 +82,7 @@ def _made(library: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _played(
-    library: Any, x: Crossing, pool: Any, conn: Any, method: str, url: str, more: dict[str, Any]
+    library: Any, x: Unsent, pool: Any, conn: Any, method: str, url: str, more: dict[str, Any]
 ) -> Any:
     raw = sockets.played(
         x,

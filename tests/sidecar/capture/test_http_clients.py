@@ -548,3 +548,26 @@ def test_the_same_of_one_task(tmp_path):
     routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in (1, 2)]
     run = twice(tmp_path, overlapping_async, routes=routes)
     assert run.same() == ([{"n": 1}, {"n": 2}], {"n": 2}, {"n": 1})
+
+
+TELEMETRY = """
+import http.client, urllib.request
+import httpx, requests
+
+def tell(url):
+    told = [httpx.post(url, json={}).status_code, requests.post(url, json={}).status_code]
+    with urllib.request.urlopen(url, b"{}") as answer:
+        return [*told, answer.status]
+"""
+
+
+def test_what_a_library_tells_its_maker_is_not_the_agents(tmp_path):
+    told = {"__name__": "langsmith.client"}
+    exec(compile(TELEMETRY, "langsmith/client.py", "exec"), told)
+    routes = [("POST", "/traces", Reply({}, status=202))]
+    run = twice(tmp_path, lambda server: told["tell"](f"{server.url}/traces"), routes=routes)
+    assert events(run.tape, "tool_call") == []
+    assert len(run.server.asked) == 3
+    session = run.replay()
+    assert (session.drift, session.refused) == (None, 3)
+    assert run.seen == [[202, 202, 202], [200, 200, 200]]
