@@ -84,6 +84,18 @@ _TAIL_LINES = 15
     help="What the output must have for a failure to be this one; others are untestable.",
 )
 @click.option(
+    "--tape",
+    type=_FILE,
+    default="",
+    help="COMMAND is an agent: a strict replay of this tape of the bad run is the oracle.",
+)
+@click.option(
+    "--assertions",
+    type=_FILE,
+    default="",
+    help="COMMAND is an agent: it is recorded, and these assertions on that are the oracle.",
+)
+@click.option(
     "--setup",
     default="",
     metavar="SHELL",

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,7 +30,10 @@ class Ran(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A verdict, or ``aborted``; ``detail`` says why it is what it is."""
+    """A verdict, or ``aborted``; ``detail`` says why it is what it is.
+
+    ``divergence``: where a good run left the bad tape; ``failed``: the assertions that failed.
+    """
 
     verdict: Verdict
     aborted: bool = False
@@ -37,6 +41,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     detail: str = ""
     seconds: float = 0.0
     tail: str = ""
+    divergence: dict[str, Any] | None = None
+    failed: tuple[str, ...] = ()
 
 
 def answered(ran: Ran, has_signature: Callable[[str], bool] | None = None) -> Answer:

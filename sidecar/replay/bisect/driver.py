@@ -74,6 +74,8 @@ def _entry(question: Question, step: Probe, answer: Answer) -> dict[str, Any]:
         "exit_status": answer.code,
         "detail": answer.detail,
         "seconds": round(answer.seconds, 3),
+        **({"divergence": answer.divergence} if answer.divergence else {}),
+        **({"failed": [*answer.failed]} if answer.failed else {}),
     }
 
 

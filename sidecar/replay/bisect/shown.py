@@ -88,10 +88,9 @@ def _rate(rate: Mapping[str, Any]) -> str:
 
 
 def _divergence(found: Mapping[str, Any]) -> str:
-    at = found.get("seq_r") if found.get("seq_r") is not None else found.get("seq_l")
-    drift = ", ".join(map(str, found.get("drift") or ()))
-    kind = plain(str(found.get("kind", "")))
-    return f"{kind} ({plain(drift)}) at seq {at}" if drift else f"{kind} at seq {at}"
+    drift = f" ({', '.join(found['drift'])})" if found["drift"] else ""
+    places = f" in {', '.join(found['places'])}" if found["places"] else ""
+    return plain(f"{found['kind']}{drift} at seq {found['seq']}{places}")
 
 
 def _some(points: Sequence[Mapping[str, Any]]) -> str:

@@ -24,6 +24,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     runs_max: int = 10_000
     timeout_seconds: float = 600.0
     signature: str = ""
+    tape: str = ""
+    assertions: str = ""
     setup: str = ""
     locks: tuple[str, ...] = ()
     cache: str = ""
@@ -62,6 +64,7 @@ def again(wanted: Wanted, goods: Sequence[str], bad: str) -> list[str]:
         *(("--repo", "repo"), ("--revisions", "revisions"), ("--method", "method")),
         *(("--measure", "measure"), ("--confidence", "confidence"), ("--seed", "seed")),
         *(("--monotone", "monotone"), ("--runs-max", "runs_max"), ("--signature", "signature")),
+        *(("--tape", "tape"), ("--assertions", "assertions")),
         *(("--setup", "setup"), ("--cache", "cache")),
     ):
         value = getattr(wanted, name)

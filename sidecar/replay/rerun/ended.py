@@ -6,6 +6,7 @@
 2. An agent that failed by itself where its tape does not is TARGET_CRASH, whatever is missing then.
 3. In the mode counterfactual a divergence is what was asked for; only a prefix that is another
    means that nothing can be concluded.
+4. Where a seam could not be put in place, what looks like a divergence may be its absence.
 """
 
 from typing import Any, Final
@@ -47,4 +48,6 @@ def concluded(told: dict[str, Any] | None, process: Process, mode: str) -> tuple
     word = str(told.get("outcome"))
     if mode == "counterfactual" and word != "incomparable":
         return Outcome.OK, "shown"
+    if told.get("broken") and _WORDS.get(word) is Outcome.DIVERGED:
+        return Outcome.UNDECIDED, "incomparable"
     return _WORDS.get(word, Outcome.INTERNAL), word

@@ -45,6 +45,7 @@ def test_text_has_the_answer_first_and_how_to_see_it_again(repo):
     assert f"--good {repo[1][4]} --bad {repo[1][5]}" in again
 
 
+@pytest.mark.full
 def test_what_it_says_to_run_again_finds_the_same(repo):
     again = json.loads(run(repo, "--output", "json").stdout)["repro"]
     line = again.replace("sidecar", f"{sys.executable} -P -m sidecar", 1)
@@ -88,6 +89,7 @@ def test_where_nothing_between_can_be_tested_the_suspects_are_told(repo):
     assert "one of these 7" in result.stdout
 
 
+@pytest.mark.full
 def test_the_method_bayes_tells_the_rate_and_the_posterior(repo):
     result = run(repo, "--method", "bayes", "--measure", "8", command=CHECK)
     assert result.return_value == 0
@@ -103,6 +105,7 @@ def test_an_oracle_at_fault_is_ours_to_say(repo):
     assert result.stdout.startswith("inconclusive: the oracle is at fault")
 
 
+@pytest.mark.full
 def test_a_terminal_sees_progress_and_a_pipe_none(repo):
     folder, ids = repo
     line = [sys.executable, "-P", "-m", "sidecar", "bisect", "--repo", folder, "--good", ids[4]]

@@ -51,6 +51,7 @@ def test_the_commit_on_a_merged_branch_is_found_as_git_finds_it(tmp_path):
     assert git(tmp_path, "rev-parse", "refs/bisect/bad") == found(result)
 
 
+@pytest.mark.full
 def test_by_default_the_merge_is_named_that_brought_it(tmp_path):
     commits = merged()
     ids = commits.write(tmp_path)
@@ -96,6 +97,7 @@ def test_nothing_is_left_and_nothing_of_the_users_is_touched(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.full
 def test_variables_of_a_surrounding_git_command_lead_nobody_astray(tmp_path, monkeypatch):
     ids = line_of(6, 3).write(tmp_path / "repo")
     line_of(2, 1).write(tmp_path / "other")
@@ -105,6 +107,7 @@ def test_variables_of_a_surrounding_git_command_lead_nobody_astray(tmp_path, mon
     assert found(bisected(asked(tmp_path / "repo", ids[:1], ids[-1], check))) == ids[3]
 
 
+@pytest.mark.full
 def test_a_command_runs_where_in_the_tree_it_was_started(tmp_path):
     commits = Commits()
     commits.put("Not there yet", (), {"x": "1"})
@@ -148,6 +151,7 @@ def test_no_repository_and_no_common_history_are_refused(tmp_path):
         prepare(asked(tmp_path / "repo", ids[3:], ids[2]))
 
 
+@pytest.mark.full
 def test_a_shallow_clone_is_searched_as_far_as_it_goes(tmp_path):
     ids = line_of(12, 8).write(tmp_path / "repo")
     git(tmp_path, "clone", "-q", "--depth", "7", f"file://{tmp_path}/repo", "shallow")
@@ -181,6 +185,7 @@ def test_a_deadline_makes_untestable_and_ends_what_was_started(tmp_path):
     assert ended((tmp_path / "pid").read_text().strip())
 
 
+@pytest.mark.full
 def test_an_oracle_at_fault_stops_it_and_the_same_goes_on(tmp_path):
     ids = line_of(10, 6).write(tmp_path / "repo")
     fuse = tmp_path / "fuse"
@@ -209,6 +214,7 @@ def test_a_program_that_is_not_there_is_no_verdict(tmp_path):
     assert "./check.sh cannot be started" in seen[0][1].detail
 
 
+@pytest.mark.full
 def test_a_failure_without_the_signature_is_another_and_untestable(tmp_path):
     commits = line_of(12, 8)
     for at in range(3, 6):
@@ -224,6 +230,7 @@ def test_a_failure_without_the_signature_is_another_and_untestable(tmp_path):
         bisected(asked(tmp_path, ids[:1], ids[-1], command, signature="("))
 
 
+@pytest.mark.full
 def test_an_environment_is_made_once_for_equal_lock_files(tmp_path):
     commits = line_of(12, 8)
     for at in range(12):
@@ -250,6 +257,7 @@ def test_an_environment_is_made_once_for_equal_lock_files(tmp_path):
     assert result.value["probes"][0]["detail"] == "its set-up failed: exit status 7"
 
 
+@pytest.mark.full
 def test_a_full_disk_is_no_verdict(tmp_path, monkeypatch):
     ids = line_of(6, 3).write(tmp_path / "repo")
     wrapper = tmp_path / "bin" / "git"
@@ -281,7 +289,14 @@ echo $(cat number) >> {folder}/seen
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+    ],
+)
 def test_stopped_by_a_signal_it_leaves_nothing_and_goes_on(tmp_path, number):
     ids = line_of(10, 6).write(tmp_path / "repo")
     check = STOP.format(at=5, folder=tmp_path) + CHECK[2]
@@ -308,6 +323,7 @@ def test_stopped_by_a_signal_it_leaves_nothing_and_goes_on(tmp_path, number):
     assert worktrees(tmp_path / "repo") == 1 and not list(place.iterdir())
 
 
+@pytest.mark.full
 def test_the_same_bisection_runs_once_at_a_time(tmp_path):
     ids = line_of(8, 6).write(tmp_path / "repo")
     check = STOP.format(at=3, folder=tmp_path) + CHECK[2]
@@ -323,6 +339,7 @@ def test_the_same_bisection_runs_once_at_a_time(tmp_path):
     assert "running already" in said
 
 
+@pytest.mark.full
 def test_a_line_that_a_crash_cut_off_is_made_again(tmp_path):
     ids = line_of(10, 6).write(tmp_path / "repo")
     fuse = tmp_path / "fuse"

@@ -56,6 +56,7 @@ def test_the_least_combination_that_shows_it_is_named(revisions):
     )
 
 
+@pytest.mark.full
 def test_values_stand_in_the_command_and_structures_come_as_json(revisions):
     command = shell("grep -q number $0 && test $1 = large && exit 1; exit 0")
     command += ("{tool_schema}", "{model}", "{else}")
@@ -64,6 +65,7 @@ def test_values_stand_in_the_command_and_structures_come_as_json(revisions):
     assert result.value["culprit"] == {"revision": expected}
 
 
+@pytest.mark.full
 def test_commits_and_revisions_are_one_order(revisions, tmp_path):
     commits = Commits()
     for at in range(6):
@@ -140,7 +142,7 @@ def test_a_document_that_is_none_is_refused_with_its_line(text, said):
 
 def test_what_cannot_be_read_is_refused(revisions):
     for text, said in (
-        (PROMPTS.replace("1.md", "none.md"), "a revision cannot be read"),
+        (PROMPTS.replace("1.md", "none.md"), "it cannot be read"),
         (PROMPTS.replace("- name: prompt", "- name: prompt\n    to: p.md"), "of a commit's tree"),
     ):
         revisions.write_text(text)

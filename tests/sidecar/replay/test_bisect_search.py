@@ -156,7 +156,10 @@ def test_a_bad_ancestor_of_the_good_end_makes_the_search_inconclusive():
 
 
 @pytest.mark.parametrize("method", ["repeats", "bayes"])
-@pytest.mark.parametrize(("rate", "right"), [(0.5, 97), (0.8, 97)])
+@pytest.mark.parametrize(
+    ("rate", "right"),
+    [(0.5, 97), *(pytest.param(d, 97, marks=pytest.mark.full) for d in (0.3, 0.8))],
+)
 def test_at_a_rate_the_culprit_of_64_is_named_in_nearly_all_trials(method, rate, right):
     named, made = 0, 0
     for seed in range(100):
@@ -168,12 +171,12 @@ def test_at_a_rate_the_culprit_of_64_is_named_in_nearly_all_trials(method, rate,
         named += found.culprit == culprit
         made += len(runs)
     assert named >= right
-    assert made / 100 < 100
+    assert made / 100 < {0.3: 160, 0.5: 100, 0.8: 60}[rate]
 
 
 def test_spurious_failures_are_reckoned_with():
     named = 0
-    for seed in range(40):
+    for seed in range(15):
         dice = random.Random(seed)
         order = graph(64, seed)
         tip = len(order) - 1
@@ -181,7 +184,7 @@ def test_spurious_failures_are_reckoned_with():
         oracle = unsteady(order, culprit, dice, 0.7, 0.02)
         found, _ = drive(order, ask(order, method="bayes", seed=seed), oracle)
         named += found.culprit == culprit
-    assert named >= 38
+    assert named >= 14
 
 
 def test_suspects_that_nothing_parts_are_told_together_by_the_posterior():

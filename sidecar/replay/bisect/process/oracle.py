@@ -10,7 +10,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,21 +24,21 @@ from sidecar.replay.bisect.process.git import (
     environment,
     remove_tree,
 )
+from sidecar.replay.bisect.process.oracles import Oracle
 from sidecar.replay.bisect.process.running import Launch, run
 from sidecar.replay.bisect.process.setup import Environments
 from sidecar.replay.bisect.question import Place
 from sidecar.replay.bisect.revisions import Axis, filled, text_of
 
 PREFIX = "AGENTTWIN_BISECT_"
-Judge = Callable[[Ran, Path], Answer]
 
 
 class Bench(Struct, frozen=True, kw_only=True):
     """What every probe has in common.
 
     ``trees``: the folder for worktrees and revisions; ``start``: where without commits the command
-    runs; ``judge`` says what a run's end means, shown the probe's own folder (``{probe}`` in the
-    command); ``mark`` begins that of every process.
+    runs; ``mark`` begins that of every process. ``apart``: stdout is a file of
+    its own (``stdout`` in the probe's folder), and no part of what the oracle says last.
     """
 
     argv: tuple[str, ...]
@@ -50,10 +50,11 @@ class Bench(Struct, frozen=True, kw_only=True):
     start: Path
     timeout_seconds: float
     mark: str
-    judge: Judge
+    apart: bool
+    oracle: Oracle
 
 
-def probe(bench: Bench, place: Place, number: int) -> Answer:
+def probe(bench: Bench, point: int, place: Place, number: int) -> Answer:
     """Run the oracle at a place. Raises SidecarError where nothing can be run at all."""
     own = bench.trees / f"{number}"
     mark = f"{bench.mark}-{number}"
@@ -75,14 +76,15 @@ def probe(bench: Bench, place: Place, number: int) -> Answer:
                 return Answer(verdict="skip", detail=said)
             ran = run(
                 Launch(
-                    argv=filled(bench.argv, {**values, "probe": str(own)}),
+                    argv=bench.oracle.argv(filled(bench.argv, values), own),
                     folder=folder,
                     environment=given,
                     timeout_seconds=bench.timeout_seconds,
                     mark=mark,
+                    stdout=own / "stdout" if bench.apart else None,
                 )
             )
-            return bench.judge(ran, own)
+            return bench.oracle.judge(point, ran, own)
     except Untestable as error:
         said = str(error).strip().rsplit("\n", 1)[-1]
         return Answer(verdict="skip", detail=f"it cannot be checked out: {plain(said)}")

@@ -11,7 +11,7 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,33 +25,40 @@ _DRAIN_SECONDS = 2.0
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """One process to start; ``mark`` is that of all its descendants."""
+    """One process to start; ``mark`` is that of all its descendants.
+
+    ``stdout``: a new file for it alone.
+    """
 
     argv: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
     timeout_seconds: float
     mark: str
+    stdout: Path | None = None
 
 
 def run(launch: Launch) -> Ran:
-    """Run it to its end. stdout and stderr are one."""
+    """Run it to its end. stdout and stderr are one, unless it has a file for the former."""
     begun = clock.monotonic_ns()
+    reader, writer = os.pipe()
     try:
-        process = subprocess.Popen(  # noqa: S603 - the user's own command
-            [*launch.argv],
-            cwd=launch.folder,
-            env={**launch.environment, MARK: launch.mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with os.fdopen(writer, "wb", 0) as told, _stdout(launch, writer) as stdout:
+            process = subprocess.Popen(  # noqa: S603 - the user's own command
+                [*launch.argv],
+                cwd=launch.folder,
+                env={**launch.environment, MARK: launch.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=told,
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:
+        os.close(reader)
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return Ran(not_started=f"{launch.argv[0]} cannot be started: {reason}")
     try:
-        tail, timed_out = _listen(process, launch.timeout_seconds)
+        tail, timed_out = _listen(process, reader, launch.timeout_seconds)
     finally:
         _end(process, launch.mark)
     return Ran(
@@ -62,13 +69,21 @@ def run(launch: Launch) -> Ran:
     )
 
 
-def _listen(process: "subprocess.Popen[bytes]", timeout: float) -> tuple[bytes, bool]:
+@contextlib.contextmanager
+def _stdout(launch: Launch, shared: int) -> Iterator[int]:
+    if launch.stdout is None:
+        yield shared
+        return
+    with launch.stdout.open("xb", 0) as file:
+        yield file.fileno()
+
+
+def _listen(process: "subprocess.Popen[bytes]", reader: int, timeout: float) -> tuple[bytes, bool]:
     """Its last words, and whether its deadline came; it is waited for, its pipe only shortly."""
     tail = bytearray()
     deadline = clock.monotonic_ns() + int(timeout * 1e9)
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    with process.stdout as pipe, selectors.DefaultSelector() as waiting:
+    os.set_blocking(reader, False)
+    with os.fdopen(reader, "rb", 0) as pipe, selectors.DefaultSelector() as waiting:
         waiting.register(pipe, selectors.EVENT_READ)
         ended_ns = 0
         while True:

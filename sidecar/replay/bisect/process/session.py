@@ -19,15 +19,22 @@ from msgspec import Struct
 from sidecar import clock
 from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.parse import Named, assertions_of
 from sidecar.plain import plain
-from sidecar.replay.bisect.answer import Answer, Ran, answered
+from sidecar.replay.bisect.answer import Answer
 from sidecar.replay.bisect.driver import Bisected, Tell, bisect
-from sidecar.replay.bisect.files import abandoned, held
+from sidecar.replay.bisect.files import Journal, abandoned, held
 from sidecar.replay.bisect.history import History, history
 from sidecar.replay.bisect.model import Asked, Conclusion
 from sidecar.replay.bisect.order import POINTS_MAX
 from sidecar.replay.bisect.process.git import Repository, remove_tree
 from sidecar.replay.bisect.process.oracle import Bench, probe
+from sidecar.replay.bisect.process.oracles import (
+    CommandOracle,
+    Oracle,
+    RecordOracle,
+    ReplayOracle,
+)
 from sidecar.replay.bisect.process.setup import Environments
 from sidecar.replay.bisect.question import Place, Question
 from sidecar.replay.bisect.revisions import Axis, axes_of
@@ -35,6 +42,7 @@ from sidecar.replay.bisect.signature import signature
 from sidecar.replay.bisect.told import Told, mentioned, told
 from sidecar.replay.bisect.wanted import Wanted, again
 from sidecar.replay.leftover.process import guarded
+from sidecar.tape.files import read_tape
 
 _PREFIX = "sidecar-bisect-"
 _MARKER = ".sidecar-bisect"
@@ -59,10 +67,13 @@ class Prepared(Struct, frozen=True, kw_only=True):
     repository: Repository | None
     dirty: bool
     state: Path
+    named: tuple[Named, ...]
+    digests: Mapping[str, str]
 
 
 def prepare(wanted: Wanted) -> Prepared:
     """Resolve ends and revisions. Raises SidecarError for what is no bisection."""
+    named, digests = _evidence(wanted)
     axes: tuple[Axis, ...] = ()
     files: dict[tuple[int, int], bytes] = {}
     if wanted.revisions:
@@ -93,6 +104,8 @@ def prepare(wanted: Wanted) -> Prepared:
         repository=repository,
         dirty=dirty,
         state=state,
+        named=named,
+        digests=digests,
     )
 
 
@@ -100,21 +113,49 @@ def run_bisection(wanted: Wanted, prepared: Prepared, tell: Tell) -> Result:
     """Make the runs and conclude. Raises SidecarError, KeyboardInterrupt."""
     with _interruptible(), _folder(prepared) as trees:
         mark = clock.new_id()
-        bench = _bench(wanted, prepared, trees, mark)
         key = _key(wanted, prepared)
+        kept = prepared.state / f"{key}.tapes"
         with guarded(mark), held(prepared.state, key, trees, fresh=wanted.fresh) as journal:
+            oracle = _oracle(wanted, prepared, kept, journal)
+            bench = _bench(wanted, prepared, trees, mark, oracle)
             count = 0
 
-            def ask(place: Place, _: int) -> Answer:
+            def ask(place: Place, point: int) -> Answer:
                 nonlocal count
                 count += 1
-                return probe(bench, place, count)
+                return probe(bench, point, place, count)
 
             done = bisect(prepared.question, prepared.asked, ask, journal, tell)
-            value = _value(wanted, prepared, done)
+            value = _value(wanted, prepared, done, oracle)
             if done.aborted is None:
                 journal.discard()
+                remove_tree(kept)
     return Result(value=value, conclusion=done.conclusion, aborted=done.aborted)
+
+
+def _evidence(wanted: Wanted) -> tuple[tuple[Named, ...], dict[str, str]]:
+    """The assertions, and what the evidence is known by. Raises SidecarError."""
+    given = [one for one in ("tape", "assertions", "signature") if getattr(wanted, one)]
+    if len(given) > 1:
+        raise SidecarError(
+            "each is an oracle of its own", where=" and ".join(f"--{one}" for one in given)
+        )
+    if wanted.tape:
+        tape = read_tape(Path(wanted.tape))
+        if not tape.examination.holds or tape.header.fidelity != "L3":
+            raise SidecarError(
+                "a bisection needs a tape that is sealed, holds and has every seam (L3)",
+                where=wanted.tape,
+                do="Record the bad run with `sidecar tape record --capture full`.",
+            )
+        return (), {"tape": tape.examination.computed.exact_digest}
+    if not wanted.assertions:
+        return (), {}
+    data = _read(Path(wanted.assertions))
+    try:
+        return assertions_of(data.decode(), name=wanted.assertions), {"assertions": sha256(data)}
+    except UnicodeDecodeError:
+        raise SidecarError("the assertions are no UTF-8", where=wanted.assertions) from None
 
 
 def _history(repository: Repository, wanted: Wanted) -> History:
@@ -177,26 +218,29 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise SidecarError(
-            f"a revision cannot be read: {error.strerror}", where=str(path)
-        ) from None
+        raise SidecarError(f"it cannot be read: {error.strerror}", where=str(path)) from None
     if len(data) > _FILE_BYTES_MAX:
-        raise SidecarError("a revision is larger than 64 MiB", where=str(path))
+        raise SidecarError("it is larger than 64 MiB", where=str(path))
     return data
 
 
-def _bench(wanted: Wanted, prepared: Prepared, trees: Path, mark: str) -> Bench:
+def _oracle(wanted: Wanted, prepared: Prepared, kept: Path, journal: Journal) -> Oracle:
+    if wanted.tape:
+        return ReplayOracle(Path(wanted.tape).absolute(), journal.entries)
+    if prepared.named:
+        return RecordOracle(
+            prepared.named, prepared.asked.bad, kept, journal.entries, clock.now_ns()
+        )
+    return CommandOracle(signature(wanted.signature) if wanted.signature else None)
+
+
+def _bench(wanted: Wanted, prepared: Prepared, trees: Path, mark: str, oracle: Oracle) -> Bench:
     environments = None
     if wanted.setup:
         folder = Path(wanted.cache) if wanted.cache else _cache()
         environments = Environments(
             wanted.setup, folder.absolute(), wanted.locks, wanted.timeout_seconds
         )
-    has = signature(wanted.signature) if wanted.signature else None
-
-    def judge(ran: Ran, _: Path) -> Answer:
-        return answered(ran, has)
-
     return Bench(
         argv=wanted.command,
         axes=prepared.axes,
@@ -207,7 +251,8 @@ def _bench(wanted: Wanted, prepared: Prepared, trees: Path, mark: str) -> Bench:
         start=Path.cwd(),
         timeout_seconds=wanted.timeout_seconds,
         mark=mark,
-        judge=judge,
+        oracle=oracle,
+        apart=bool(wanted.tape),
     )
 
 
@@ -221,11 +266,14 @@ def _key(wanted: Wanted, prepared: Prepared) -> str:
     files = [[*place, sha256(data)] for place, data in sorted(prepared.files.items())]
     where = str(prepared.repository.inside) if prepared.repository else str(Path.cwd())
     return prepared.question.digest(
-        search=wanted.search(), oracle=wanted.oracle(), files=files, where=where
+        search=wanted.search(),
+        oracle={**wanted.oracle(), **prepared.digests},
+        files=files,
+        where=where,
     )
 
 
-def _value(wanted: Wanted, prepared: Prepared, done: Bisected) -> dict[str, Any]:
+def _value(wanted: Wanted, prepared: Prepared, done: Bisected, oracle: Oracle) -> dict[str, Any]:
     subjects: dict[str, str] = {}
     if prepared.repository is not None:
         named = mentioned(prepared.question, done.conclusion, done.runs)
@@ -239,10 +287,17 @@ def _value(wanted: Wanted, prepared: Prepared, done: Bisected) -> dict[str, Any]
             runs=done.runs,
             resumed=done.resumed,
             dirty=prepared.dirty,
-            first_divergence=None,
+            first_divergence=_divergence(done.conclusion, oracle),
             repro=_repro(wanted, prepared, done.conclusion),
         ),
     )
+
+
+def _divergence(found: Conclusion, oracle: Oracle) -> dict[str, Any] | None:
+    if found.culprit is None:
+        return None
+    parts = (oracle.divergence(one, found.culprit) for one in found.last_good)
+    return next((one for one in parts if one is not None), None)
 
 
 def _repro(wanted: Wanted, prepared: Prepared, found: Conclusion) -> Sequence[str]:
