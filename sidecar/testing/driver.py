@@ -4,35 +4,50 @@
 1. One at a time in a process. Nothing of it is left afterwards, whatever became of the agent.
 2. A run that failed by itself is no recording, and its tape is not said to have drifted because
    something is missing: the failure is the first thing to look at.
-3. Strict lets nothing out of the process; the other modes let out what their plan says.
+3. Strict lets nothing out of the process; the other modes let out what their plan says, and write
+   a new tape where they are told to (``to``).
+4. A counterfactual that ends where nothing answers it is shown, and no drift; one whose beginning
+   is another than recorded is Incomparable.
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sidecar import clock
-from sidecar.capture.play import Drift, Drifted, StrictPlayer, incomparable
+from sidecar.capture.modes import PlanPlayer, Told, player_of
+from sidecar.capture.plan import Plan
+from sidecar.capture.play import Drift, Drifted, incomparable
 from sidecar.capture.process import environment_digest, git_of
-from sidecar.capture.record import Capture, Circumstances, header_of, redactor_for, redactor_of
+from sidecar.capture.record import Capture, Circumstances, header_again, redactor_for
+from sidecar.capture.seams.given import Llm, Tools, called
 from sidecar.capture.seams.guard import guard
 from sidecar.capture.seams.install import install_all
-from sidecar.capture.seams.session import Session, active
+from sidecar.capture.seams.session import AGENT_NAME, Session, active
 from sidecar.capture.seams.sites import Sites
 from sidecar.errors import SidecarError
+from sidecar.sdk.driver import record
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter
 from sidecar.tape.tape import Tape
 from sidecar.testing.files import StrPath, load, take_place, waiting_place
 
+STRICT: Final = Plan()
+
+
+class Incomparable(SidecarError):
+    """A run and its tape cannot be compared: no failure of the agent, and no pass."""
+
 
 class Running:
-    """A run in progress, recorded or replayed."""
+    """A run in progress, recorded or replayed; ``tape`` is the new one at its end, where there is
+    one."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, plan: Plan = STRICT) -> None:
+        self._session, self._plan = session, plan
+        self.tape: Tape | None = None
 
     @property
     def drift(self) -> Drift | None:
@@ -41,9 +56,15 @@ class Running:
 
     @property
     def digest(self) -> str | None:
-        """The exact digest of what was played so far."""
+        """The exact digest of what was played so far, strictly."""
         tally = self._session.tally
-        return None if tally is None else tally.digest()
+        return None if tally is None or self._plan.mode != "strict" else tally.digest()
+
+    @property
+    def told(self) -> Told:
+        """What was not from the tape, and where the first change took effect."""
+        player = self._session.player
+        return player.told if isinstance(player, PlanPlayer) else Told()
 
     def output(self, value: Any) -> None:
         """What the run answered: it stands in the terminal event, and a replay must say the same.
@@ -52,6 +73,19 @@ class Running:
         """
         self._session.output["output"] = value
 
+    def call(
+        self,
+        agent: Callable[[Llm, Tools], Any],
+        *,
+        llm: Callable[[Any], Any] | None = None,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        """Call an ``agent(llm, tools)``; what it returns is the run's output.
+
+        ``llm`` and ``tools`` are the real ones, for a recording or for what goes live.
+        """
+        called(agent, self._session, Llm(llm, self._plan.requests), Tools(tools))
+
 
 @contextmanager
 def recording(
@@ -59,7 +93,7 @@ def recording(
     *,
     capture: Capture = "redacted",
     roots: Sequence[StrPath] = (),
-    agent: str = "agent",
+    agent: str = AGENT_NAME,
     labels: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
     """Record what happens inside to a tape, which takes its place when it is whole.
@@ -67,87 +101,135 @@ def recording(
     ``roots``: folders of the agent's own files; none = the working directory. Raises SidecarError
     where nothing can be recorded.
     """
-    place, folders = Path(path), _folders(roots)
+    _alone()
+    place = Path(path)
     waiting = waiting_place(place)
-    found = Circumstances(
-        tape_id=clock.new_id(),
-        now_ns=clock.now_ns(),
-        git=git_of(folders[0]),
-        env=environment_digest(sys.path),
-        labels=dict(labels or {}),
-    )
-    session = _session(folders, agent)
     try:
-        with TapeWriter(
-            waiting,
-            header_of(found, capture),
-            redactor=redactor_of(capture),
-            content=capture != "off",
-        ) as writer:
-            session.writer = writer
-            with _begun(session):
-                yield Running(session)
-            writer.seal()
+        with record(waiting, capture=capture, roots=roots, agent=agent, labels=labels):
+            session = active()
+            assert session is not None
+            run = Running(session)
+            yield run
         take_place(waiting, place)
     finally:
         waiting.unlink(missing_ok=True)
+    run.tape = load(place)
 
 
-def playable(path: StrPath) -> Tape:
-    """A tape that can be replayed strictly here. Raises SidecarError with why not."""
+def playable(path: StrPath, plan: Plan = STRICT) -> Tape:
+    """A tape that can be replayed so here. Raises SidecarError with why not."""
+    problems = plan.problems()
+    if problems:
+        raise SidecarError("; ".join(problems), where=f"mode {plan.mode}")
     tape = load(path)
     redactor, codecs = redactor_for(tape.header.redactor), Codecs(DEFAULT)
-    why = incomparable(tape, redactor, codecs)
+    why = incomparable(tape, redactor, codecs, plan)
     if why is not None:
-        raise SidecarError(
+        raise Incomparable(
             why.reason, where=str(path), do="Look with `sidecar tape verify`, or record it anew."
         )
+    problems = plan.fits(tape)
+    if problems:
+        raise SidecarError("; ".join(problems), where=str(path), do="See sidecar tape show.")
     return tape
 
 
 @contextmanager
 def playing(
-    tape: Tape, *, roots: Sequence[StrPath] = (), agent: str = "agent"
+    tape: Tape,
+    *,
+    plan: Plan = STRICT,
+    to: StrPath | None = None,
+    roots: Sequence[StrPath] = (),
+    agent: str = AGENT_NAME,
 ) -> Iterator[Running]:
-    """Run what is inside against its tape, strictly. Raises Drifted where it leaves it.
+    """Run what is inside against its tape. Raises Drifted where it leaves it, Incomparable.
 
-    ``tape``: see ``playable``.
+    ``tape``: see ``playable``. ``to``: the new tape that another mode than strict makes.
     """
-    session = _session(_folders(roots), agent)
-    redactor = redactor_for(tape.header.redactor)
-    session.player = StrictPlayer(tape, redactor, Codecs(DEFAULT))
-    with _begun(session, strict=True):
-        yield Running(session)
-    if session.drift is not None:
-        raise Drifted(session.drift)
+    _alone()
+    folders = [Path(root) for root in roots] or [Path.cwd()]
+    session = Session(Sites(folders), agent=agent)
+    session.player = player_of(plan, tape, redactor_for(tape.header.redactor), Codecs(DEFAULT))
+    run = Running(session, plan)
+    with _anew(session, tape, plan, to, folders[0]):
+        try:
+            with _begun(session, plan):
+                yield run
+        except Drifted as error:
+            if not _is_shown(plan, error.drift):
+                raise _left(error.drift).with_traceback(error.__traceback__) from None
+        # One that the agent swallowed, or of what is missing at the end.
+        if session.drift is not None and not _is_shown(plan, session.drift):
+            raise _left(session.drift)
+    if to is not None:
+        run.tape = load(to)
 
 
-def _session(folders: Sequence[Path], agent: str) -> Session:
+def _left(drift: Drift) -> BaseException:
+    return Incomparable(drift.reason) if drift.kind == "INCOMPARABLE" else Drifted(drift)
+
+
+def _is_shown(plan: Plan, drift: Drift) -> bool:
+    return plan.mode == "counterfactual" and drift.kind != "INCOMPARABLE"
+
+
+def _alone() -> None:
     if active() is not None:
         raise SidecarError(
             "this process is being recorded or replayed already",
             do="End that first: a process has one tape at a time.",
         )
-    return Session(Sites(folders), agent=agent)
 
 
 @contextmanager
-def _begun(session: Session, *, strict: bool = False) -> Iterator[None]:
+def _begun(session: Session, plan: Plan) -> Iterator[None]:
     """The session from its begin to its end; a failure inside is left to be the first thing."""
     session.begin()
     try:
-        if strict:
-            guard(session)
+        if plan.mode != "fork":
+            guard(session, strict=plan.mode == "strict")
         install_all(session)
         yield
-    except BaseException:
-        # Undone without a look at what is missing: the run did not come to its end.
-        player, session.player = session.player, None
-        session.end("error")
-        session.player = player
+    except BaseException as error:
+        if session.drift is None and not isinstance(error, Drifted):
+            # Undone without a look at what is missing: the run did not come to its end.
+            session.player = None
+        _end(session)
         raise
-    session.end()
+    _end(session)
 
 
-def _folders(roots: Sequence[StrPath]) -> list[Path]:
-    return [Path(root) for root in roots] or [Path.cwd()]
+def _end(session: Session) -> None:
+    drift = session.drift
+    if drift is None:
+        session.end()
+    else:
+        session.end("cancelled", {"reason": drift.kind})
+
+
+@contextmanager
+def _anew(
+    session: Session, tape: Tape, plan: Plan, to: StrPath | None, folder: Path
+) -> Iterator[None]:
+    """The new tape of a replay, which takes its place when it is whole."""
+    if to is None:
+        yield
+        return
+    waiting = waiting_place(Path(to))
+    found = Circumstances(
+        tape_id=clock.new_id(),
+        now_ns=clock.now_ns(),
+        git=git_of(folder),
+        env=environment_digest(sys.path),
+    )
+    redactor = redactor_for(tape.header.redactor)
+    header = header_again(tape, plan, found, redactor)
+    try:
+        with TapeWriter(waiting, header, redactor=redactor) as writer:
+            session.writer = writer
+            yield
+            writer.seal()
+        take_place(waiting, Path(to))
+    finally:
+        waiting.unlink(missing_ok=True)

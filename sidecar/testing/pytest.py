@@ -15,6 +15,7 @@ import functools
 import inspect
 import os
 import re
+import tempfile
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,10 @@ if TYPE_CHECKING:  # imported where a test asks for a tape
 _TAPED: Final = pytest.StashKey["TapedTest"]()
 _UNDECIDED: Final = pytest.StashKey[str]()
 _MARK: Final = "tape"
-_KEYWORDS: Final = frozenset({"mode", "assertions", "capture", "agent", "strict"})
+_KEYWORDS: Final = frozenset(
+    {"mode", "assertions", "capture", "agent", "strict", "patches", "live"}
+)
+_FOLDER: Final = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 _SKIPPED, _RECORDED = "tape_skipped", "tape_recorded"
 
 
@@ -56,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """The mark is known, so that ``--strict-markers`` stays silent."""
     config.addinivalue_line(
         "markers",
-        "tape(path, mode='strict', assertions=(), capture='redacted', agent='agent', "
-        "strict=False): run the test against a tape of its agent, and assert on the tape",
+        "tape(path, mode='strict', assertions=(), capture='redacted', agent='agent', strict=False, "
+        "patches=(), live=()): run the test against a tape of its agent, and assert on the tape",
     )
 
 
@@ -88,7 +92,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if taped is None:
         return (yield)
     from sidecar.capture.play import Drifted
+    from sidecar.testing.driver import Incomparable
 
+    folder = item.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="tape-")
+    taped.keep_in(folder.name)
     left: Drifted | None = None
     found = None
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
@@ -98,6 +105,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
             found = yield
     except Drifted as error:
         left = error
+    except Incomparable as error:
+        item.stash[_UNDECIDED] = f"tape {taped.path}: {error.text()}"
+        return None
     if left is not None:
         pytest.fail(_drift_text(item, taped, left), pytrace=False)
     if taped.recorded:
@@ -110,6 +120,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """What could not be decided is an error, apart from the test that passed."""
     found = yield
+    folder = item.stash.get(_FOLDER, None)
+    if folder is not None:
+        folder.cleanup()
     text = item.stash.get(_UNDECIDED, "")
     if text:
         pytest.fail(text, pytrace=False)  # outside of the call it is reported as an ERROR
@@ -184,6 +197,8 @@ def _wanted(item: pytest.Item) -> "Wanted":
         path=os.path.relpath(path) if path.is_relative_to(os.getcwd()) else str(path),  # noqa: PTH109
         assertions=tuple(folder / one if isinstance(one, str) else one for one in several),
         roots=tuple(item.config.getini("tape_roots")) or (item.config.rootpath,),
+        patches=tuple(given.pop("patches", ())),
+        live=tuple(given.pop("live", ())),
         **given,
     )
 

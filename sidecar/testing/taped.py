@@ -4,7 +4,9 @@
 1. Without a word to record, nothing is recorded: a tape that is not there is an error of the test's
    set-up, and what the tape does not hold is a failure.
 2. ``strict`` runs the test's body against the tape, or records it; ``check`` runs it beside the
-   tape. Either way what is asserted is asked of the tape at the end, if the body passed.
+   tape. What is asserted is asked of the tape at the end, if the body passed.
+3. ``tools``, ``shadow`` and ``counterfactual`` run the body as these modes of replay do; what is
+   asserted is asked of the new tape, which is thrown away.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +15,17 @@ from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 
+from sidecar.capture.plan import Patch, Plan
 from sidecar.capture.record import Capture
 from sidecar.errors import SidecarError
 from sidecar.evaluate.assertions.specs import Assertion
-from sidecar.tape.model import Event
+from sidecar.tape.model import Event, Seam
 from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Running, playable, playing, recording
 from sidecar.testing.files import StrPath, is_there, load
 from sidecar.testing.tapes import Checked, check
 
-Mode = Literal["strict", "check"]
+Mode = Literal["strict", "check", "tools", "shadow", "counterfactual"]
 Record = Literal["none", "once", "all"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
@@ -36,6 +39,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     capture: Capture = "redacted"
     agent: str = "agent"
     strict: bool = False
+    patches: tuple[Patch, ...] = ()
+    live: tuple[Seam, ...] = ()
     roots: tuple[StrPath, ...] = ()
 
     def problems(self) -> Iterator[str]:
@@ -44,6 +49,16 @@ class Wanted(Struct, frozen=True, kw_only=True):
             yield f"mode is one of {', '.join(MODES)}"
         if self.capture not in ("redacted", "full"):
             yield "capture is redacted or full: a test is run from what the tape holds"
+        if self.mode in ("strict", "check") and (self.patches or self.live):
+            yield "patches and live are of another mode"
+
+    @property
+    def plan(self) -> Plan:
+        """How the tape is replayed."""
+        mode = self.mode
+        if mode == "strict" or mode == "check":
+            return Plan()
+        return Plan(mode=mode, patches=self.patches, live=self.live)
 
 
 class TapedTest:
@@ -67,7 +82,9 @@ class TapedTest:
                 do="Record it: pytest --tape-record=once, then look at it and commit it.",
             )
         if not self.recorded:
-            self._tape = load(wanted.path) if wanted.mode == "check" else playable(wanted.path)
+            checks = wanted.mode == "check"
+            self._tape = load(wanted.path) if checks else playable(wanted.path, wanted.plan)
+        self._folder = ""
 
     @property
     def path(self) -> str:
@@ -76,7 +93,7 @@ class TapedTest:
 
     @property
     def tape(self) -> Tape:
-        """The tape; while it is being recorded there is none yet (SidecarError)."""
+        """The tape, at the end the new one; while it is recorded there is none (SidecarError)."""
         if self._tape is None:
             raise SidecarError("the tape is being recorded", where=self.path)
         return self._tape
@@ -103,18 +120,31 @@ class TapedTest:
             yield
             return
         more: dict[str, Any] = {"roots": wanted.roots, "agent": wanted.agent}
-        run = (
-            recording(self.path, capture=wanted.capture, **more)
-            if self.recorded
-            else playing(self.tape, **more)
-        )
+        if self.recorded:
+            opened = recording(self.path, capture=wanted.capture, **more)
+        else:
+            anew = None if wanted.mode == "strict" else f"{self._folder}/new.tape"
+            opened = playing(self.tape, plan=wanted.plan, to=anew, **more)
         try:
-            with run as self._run:
+            with opened as run:
+                self._run = run
                 yield
         finally:
             self._run = None
-        if self.recorded:
-            self._tape = load(self.path)
+        if run.tape is not None:
+            self._tape = run.tape
+
+    def call(self, agent: Any, *, llm: Any = None, tools: Any = None) -> None:
+        """Call an ``agent(llm, tools)``; what it returns is the run's output."""
+        if self._run is None:
+            raise SidecarError(
+                "nothing is run against this tape", where=f"mode {self._wanted.mode}"
+            )
+        self._run.call(agent, llm=llm, tools=tools)
+
+    def keep_in(self, folder: str) -> None:
+        """Where a new tape may lie until the test is over."""
+        self._folder = folder
 
     def checked(self, *, strict: bool) -> Checked | None:
         """What the assertions came to; None where there are none."""

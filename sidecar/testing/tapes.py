@@ -1,4 +1,4 @@
-"""Tapes in tests, as a library: record a run, load it, replay it, check it, report it.
+"""Tapes in tests, as a library: record a run, load, replay, change, check and report it.
 
 ::
 
@@ -24,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from sidecar import clock
+from sidecar.capture.plan import Mode, Patch, Plan
 from sidecar.capture.play import Drift, Drifted
 from sidecar.evaluate.assertions import factories
 from sidecar.evaluate.assertions.conclude import ENDS, Asserted, Outcome, asserted, conclude
@@ -32,8 +33,9 @@ from sidecar.gate.report.asserted import Judged, asserted_report
 from sidecar.gate.report.model import Report
 from sidecar.gate.report.render import Form, render
 from sidecar.outcome import CODES
+from sidecar.tape.model import Seam
 from sidecar.tape.tape import Tape
-from sidecar.testing.driver import Running, playable, playing, recording
+from sidecar.testing.driver import Incomparable, Running, playable, playing, recording
 from sidecar.testing.files import StrPath, load, named
 from sidecar.testing.told import drift_text, findings_text
 
@@ -42,10 +44,14 @@ __all__ = [
     "Checked",
     "Drift",
     "Drifted",
+    "Incomparable",
+    "Mode",
+    "Patch",
     "Running",
     "Tape",
     "Undecided",
     "check",
+    "counterfactual",
     "drift_text",
     "factories",
     "load",
@@ -114,13 +120,42 @@ def check(
 
 @contextmanager
 def replay(
-    path: StrPath, *, roots: Sequence[StrPath] = (), agent: str = "agent"
+    path: StrPath,
+    *,
+    mode: Mode = "strict",
+    fork: int | None = None,
+    live: Sequence[Seam] = (),
+    to: StrPath | None = None,
+    roots: Sequence[StrPath] = (),
+    agent: str = "agent",
 ) -> Iterator[Running]:
-    """Run what is inside against a tape, strictly.
+    """Run what is inside against a tape, strictly or in another declared mode.
 
-    Raises Drifted where it leaves the tape, SidecarError for a tape that cannot be replayed.
+    ``to``: where the new tape goes that another mode makes. Raises Drifted where the run leaves the
+    tape, SidecarError for a tape that cannot be replayed so.
     """
-    with playing(playable(path), roots=roots, agent=agent) as run:
+    plan = Plan(mode=mode, fork=fork, live=tuple(live))
+    with playing(playable(path, plan), plan=plan, to=to, roots=roots, agent=agent) as run:
+        yield run
+
+
+@contextmanager
+def counterfactual(
+    path: StrPath,
+    *patches: Patch,
+    live: Sequence[Seam] = (),
+    to: StrPath | None = None,
+    roots: Sequence[StrPath] = (),
+    agent: str = "agent",
+) -> Iterator[Running]:
+    """Run what is inside against a tape on which something is changed: what would have been?
+
+    Up to the first change it must be as recorded (Incomparable); behind it the tape answers what it
+    knows, and what is ``live`` the rest. ``told.parted`` is the first event that was changed,
+    ``told.stopped`` why the run ended where nothing answered it. No verdict by itself.
+    """
+    plan = Plan(mode="counterfactual", patches=patches, live=tuple(live))
+    with playing(playable(path, plan), plan=plan, to=to, roots=roots, agent=agent) as run:
         yield run
 
 

@@ -234,8 +234,10 @@ def test_a_test_asks_more_of_its_tape_in_its_body(project):
 @pytest.mark.parametrize(
     ("mark", "said"),
     [
-        ('"run.tape", mode="twin"', "mode is one of strict, check"),
+        ('"run.tape", mode="twin"', "mode is one of strict, check, tools, shadow, counterfactual"),
         ('"run.tape", capture="off"', "capture is redacted or full"),
+        ('"run.tape", mode="check", live=["provider"]', "patches and live are of another mode"),
+        ('"run.tape", mode="counterfactual"', "has patches"),
         ('"run.tape", moed="check"', "pytest.mark.tape takes a path and"),
         ('"run.tape", mode="check", assertions=["none.yaml"]', "the assertions cannot be read"),
         ('"run.tape", mode="check", assertions=[len]', "is no assertion"),
@@ -251,6 +253,7 @@ def test_a_mark_that_is_wrong_is_an_error_that_says_how(project, mark, said):
     assert result.ret == 1
 
 
+@pytest.mark.full
 def test_tests_of_unittest_are_replayed_too(project):
     code = """
         import unittest
@@ -314,6 +317,42 @@ def test_an_async_test_fails_where_it_leaves_its_tape_and_those_after_it_run(pro
     assert "EXTRA_CALL at " in ends(run(project), failed=1, passed=1)
 
 
+SHOP = """
+    import pytest
+    from sidecar.capture.plan import Patch
+    from sidecar.evaluate.assertions.factories import never_calls
+
+    def agent(llm, tools):
+        if tools.get_order(order=1) == "open":
+            return tools.issue_refund(order=1)
+
+    @pytest.mark.tape("shop.tape")
+    def test_record(tape):
+        tape.call(agent, tools=dict(get_order=lambda order: "open", issue_refund=lambda order: 1))
+
+    @pytest.mark.tape(
+        "shop.tape", mode="counterfactual", assertions=[never_calls("issue_refund")],
+        patches=[Patch(what="result", name="get_order", value={value!r})],
+    )
+    def test_closed(tape):
+        tape.call({agent})
+"""
+
+
+@pytest.mark.requirement("REP-03")
+def test_a_changed_tape_is_tested_and_what_cannot_be_compared_is_an_error(project):
+    project.makepyfile(test_shop=SHOP.format(value="closed", agent="agent"))
+    ends(run(project, "--tape-record=once"), passed=2)
+    assert [one.name for one in project.path.glob("*.tape")] == ["shop.tape"]
+    project.makepyfile(test_shop=SHOP.format(value="open", agent="agent"))
+    said = ends(run(project), passed=1, failed=1)
+    assert "never_calls-1 does not hold at" in said and "issue_refund is executed" in said
+    project.makepyfile(test_shop=SHOP.format(value="closed", agent="lambda llm, tools: 1"))
+    said = ends(run(project), passed=2, errors=1)
+    assert "tape shop.tape: PREFIX: the run ended before anything that the plan changes" in said
+
+
+@pytest.mark.full
 def test_parameters_have_a_tape_each(project):
     project.makepyfile(
         test_run="""

@@ -86,6 +86,80 @@ def test_a_folder_that_takes_no_tape_is_said_before_anything_runs(tmp_path):
         raise AssertionError("it ran")
 
 
+def shopping(llm, tools):
+    """An agent that asks its model, and refunds what is open."""
+    order = tools.get_order(order="17")
+    said = llm(model="m-1", messages=[{"role": "user", "content": order["state"]}])
+    if said == "refund":
+        return tools.issue_refund(order="17")
+    return said
+
+
+@pytest.fixture
+def shop(tmp_path, request):
+    """A tape of that agent, in which it refunds."""
+    roots = [request.path.parent]
+    tools = {
+        "get_order": lambda order: {"state": "open"},
+        "issue_refund": lambda order: {"refunded": order},
+    }
+    with tapes.record(tmp_path / "shop.tape", roots=roots) as run:
+        run.call(shopping, llm=lambda request: "refund", tools=tools)
+    return tmp_path / "shop.tape", roots
+
+
+def seq_of(tape, kind, name):
+    return next(one.seq for one in tape.events if (one.kind, one.name) == (kind, name))
+
+
+@pytest.mark.requirement("REP-03")
+def test_what_another_result_would_have_led_to_is_shown_and_asserted_on(shop, tmp_path):
+    path, roots = shop
+    seq = seq_of(tapes.load(path), "tool_call", "get_order")
+    closed = tapes.Patch(what="result", seq=seq, value={"state": "closed"})
+    to = tmp_path / "closed.tape"
+    with tapes.counterfactual(path, closed, live=["provider"], to=to, roots=roots) as run:
+        run.call(shopping, llm=lambda request: request["messages"][0]["content"])
+    assert (run.told.parted, run.told.stopped, run.told.live) == (seq, None, {"provider": 1})
+    tapes.check(run.tape, never_calls("issue_refund")).must_hold()
+    assert run.tape.header.replayed_from.exact_digest == tapes.load(path).seal.exact_digest
+    with tapes.counterfactual(path, closed, to=tmp_path / "stopped.tape", roots=roots) as run:
+        run.call(shopping)  # no model: it ends where nothing answers
+    assert "no answer" in run.told.stopped and run.tape.examination.holds
+
+
+@pytest.mark.requirement("REP-03")
+def test_a_run_that_is_another_before_the_change_cannot_be_compared(shop, tmp_path):
+    path, roots = shop
+    seq = seq_of(tapes.load(path), "tool_call", "issue_refund")
+    failed = tapes.Patch(what="fault", seq=seq, error="TimeoutError")
+    to = tmp_path / "new.tape"
+    with (
+        pytest.raises(tapes.Incomparable, match="PREFIX"),
+        tapes.counterfactual(path, failed, to=to, roots=roots) as run,
+    ):
+        run.call(lambda llm, tools: tools.get_order(order="18"))
+    with pytest.raises(tapes.Incomparable), tapes.counterfactual(path, failed, roots=roots):
+        pass  # never met
+    with pytest.raises(SidecarError, match="nothing is answered"):
+        tapes.counterfactual(path, tapes.Patch(what="result", seq=999, value=1)).__enter__()
+    with pytest.raises(SidecarError, match="has patches"):
+        tapes.counterfactual(path).__enter__()
+    assert not to.exists() and active() is None
+
+
+@pytest.mark.requirement("REP-01")
+def test_another_model_is_tried_on_the_tools_of_the_tape(shop, tmp_path):
+    path, roots = shop
+    to = tmp_path / "new.tape"
+    with tapes.replay(path, mode="tools", to=to, roots=roots) as run:
+        run.call(shopping, llm=lambda request: "refund")
+    assert run.tape.header.labels["replay"] == "tools" and run.digest is None
+    with pytest.raises(tapes.Drifted) as left, tapes.replay(path, mode="tools", roots=roots) as run:
+        run.call(shopping, llm=lambda request: "no")
+    assert left.value.drift.kind == "MISSING_CALL"
+
+
 @pytest.mark.requirement("ASR-01")
 def test_what_holds_does_not_and_cannot_be_decided_are_told_apart(here, tmp_path):
     path, _ = here
