@@ -23,6 +23,7 @@ COMMANDS = {
     "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
     "bisect": "Find the commit or revision that introduced a behaviour.",
     "tape": "Record and replay runs; show, verify, compare, assert on, import and migrate them.",
+    "gallery": "Show six agents that go wrong, each beside the same errand done well.",
     "gate": "Show and explain gate verdicts.",
     "policy": "Check, test and run policy bundles.",
     "tools": "List the registered tools, and draft a registry.",

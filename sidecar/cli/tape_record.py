@@ -17,7 +17,7 @@ from sidecar.capture.order import Order
 from sidecar.capture.process import git_of
 from sidecar.capture.record import CAPTURES, Capture
 from sidecar.cli.options import common, emit, profiled, talk
-from sidecar.cli.tape_run import Ended, run, running
+from sidecar.cli.tape_run import Ended, argv_of, run, running
 from sidecar.errors import SidecarError
 from sidecar.outcome import Exits, Outcome
 from sidecar.tape.files import Packaging
@@ -97,7 +97,7 @@ def record(
         agent=agent,
         labels=_labels(labels),
         git=git_of(roots[0] if roots else Path.cwd()),
-        argv=tuple(command),
+        argv=argv_of(command),
     )
     ended = run(command, order, quiet=output != "text")
     value = _told(to, capture, ended, exits)

@@ -23,7 +23,7 @@ from sidecar.capture.process import git_of
 from sidecar.cli.options import common, profiled, say, talk
 from sidecar.cli.tape_plan import check_fits, read_plan
 from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
-from sidecar.cli.tape_run import Ended, is_callee, run, running
+from sidecar.cli.tape_run import Ended, argv_of, is_callee, run, running
 from sidecar.errors import SidecarError
 from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
@@ -92,7 +92,7 @@ def replay(
             to=None if place is None else str(place.resolve()),
             roots=tuple(str(root.resolve()) for root in roots),
             git=git_of(roots[0] if roots else Path.cwd()) if place is not None else None,
-            argv=tuple(command),
+            argv=argv_of(command),
         )
         ended = run(command, order, quiet=output != "text", seconds=timeout)
         value = _told(tape, recorded, plan, ended, exits)

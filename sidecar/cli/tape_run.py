@@ -122,21 +122,35 @@ def _callable(
     return rest
 
 
-def run(
-    command: Sequence[str], order: Order, *, quiet: bool, seconds: float | None = None
-) -> Ended:
-    """Run a command to its end under an order. Raises SidecarError where it cannot be started.
+def argv_of(command: Sequence[str]) -> tuple[str, ...]:
+    """A command as a tape tells it: a callable by its name, not by how it is called here."""
+    if is_callee(command):
+        return (f"py:{command[list(command).index(_CALLEE) + 1]}",)
+    return tuple(command)
 
-    After ``seconds`` it is ended.
+
+def run(
+    command: Sequence[str],
+    order: Order,
+    *,
+    quiet: bool,
+    seconds: float | None = None,
+    folder: Path | None = None,
+) -> Ended:
+    """Run a command to its end under an order, in a ``folder`` or here.
+
+    After ``seconds`` it is ended. Raises SidecarError where it cannot be started.
     """
     if not command:
         raise SidecarError("there is no command to run", do="Give it after --.")
-    with tempfile.TemporaryDirectory(prefix="sidecar-") as folder:
-        report = Path(folder) / "report.json"
+    with tempfile.TemporaryDirectory(prefix="sidecar-") as own:
+        report = Path(own) / "report.json"
         told = msgspec.structs.replace(
             order, report=str(report), python=os.environ.get("PYTHONPATH")
         )
-        code, late = _run(command, child_environment(told, os.environ), seconds, quiet=quiet)
+        code, late = _run(
+            command, child_environment(told, os.environ), seconds, folder, quiet=quiet
+        )
         said = _said(report)
     if code < 0:
         return Ended(code=None, signal=signal.Signals(-code).name, told=said, late=late)
@@ -144,12 +158,20 @@ def run(
 
 
 def _run(
-    command: Sequence[str], environment: dict[str, str], seconds: float | None, *, quiet: bool
+    command: Sequence[str],
+    environment: dict[str, str],
+    seconds: float | None,
+    folder: Path | None,
+    *,
+    quiet: bool,
 ) -> tuple[int, bool]:
     sys.stdout.flush()
     try:
         child = subprocess.Popen(
-            list(command), env=environment, stdout=sys.stderr.fileno() if quiet else None
+            list(command),
+            env=environment,
+            cwd=folder,
+            stdout=sys.stderr.fileno() if quiet else None,
         )
     except OSError as error:
         raise SidecarError(

@@ -49,6 +49,8 @@ def wrong(words):
     found = []
     for place, word in enumerate(rest):
         name = word.split("=")[0].rstrip(".,:")
+        if name == "--":  # what follows is another program's
+            break
         if not name.startswith("--"):
             continue
         if name not in options:

@@ -55,11 +55,11 @@ class Tools:
     """Tools by name: ``tools.read(order=1)`` or ``tools["read"](order=1)``.
 
     ``decide``, ``human`` and ``state`` are what they say and no tools; one of such a name is asked
-    for by ``tools["decide"]``.
+    for by ``tools["decide"]``. Who answers for people is ``human`` among the real tools.
     """
 
-    def __init__(self, real: Mapping[str, Real] | None = None, human: Real | None = None) -> None:
-        self._real, self._human = dict(real or {}), human
+    def __init__(self, real: Mapping[str, Real] | None = None) -> None:
+        self._real = dict(real or {})
 
     def __getitem__(self, name: str) -> Real:
         real = self._real.get(name)
@@ -80,7 +80,7 @@ class Tools:
 
     def human(self, name: str, request: Any) -> Any:
         """What a person says to a request."""
-        return _crossed("human", name, request, _bound(self._human, request))
+        return _crossed("human", name, request, _bound(self._real.get("human"), name, request))
 
     def state(self, name: str, patch: Sequence[Mapping[str, Any]], before: Any, after: Any) -> None:
         """Tell that the world changed: an RFC 6902 patch, and the state on both sides of it."""
