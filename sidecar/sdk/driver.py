@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -21,12 +21,14 @@ from sidecar.capture.process import environment_digest, git_of
 from sidecar.capture.record import Capture, Circumstances, header_of, redactor_of
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.lanes import AGENT
+from sidecar.capture.seams.model_object import METHODS, Model
 from sidecar.capture.seams.session import AGENT_NAME, Session, active
 from sidecar.capture.seams.sites import Sites
 from sidecar.capture.seams.tools import wrapped
 from sidecar.tape.files import Packaging, TapeWriter
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 StrPath = str | os.PathLike[str]
 
 
@@ -132,6 +134,17 @@ def tool(function: Any = None, *, name: str | None = None) -> Any:
     if function is None:
         return functools.partial(tool, name=name)
     return wrapped(function, name)
+
+
+def model(client: T, *, methods: Collection[str] | None = None, name: str | None = None) -> T:
+    """An object that asks a model, wrapped: its asking methods are recorded, and played.
+
+    For clients that do not ask by HTTP; those that do are recorded as they are. ``methods``: the
+    names of its methods that ask, else those such objects usually have (``create``, ``chat``,
+    ``generate``, ``invoke``, ``embed``, a call of itself, ... and what hangs on it). ``name``: what
+    the model is called where no request says it.
+    """
+    return cast(T, Model(client, METHODS if methods is None else frozenset(methods), name))
 
 
 @contextmanager

@@ -17,8 +17,15 @@ from sidecar.tape.paths import pointer
 from sidecar.tape.tape import MISSING
 
 PLACES_MAX: Final = 20
-_TOOLS: Final = ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls")
-_PROMPTS: Final = ("messages", "prompt", "input", "system", "instructions", "contents")
+# Members of the requests of chat completions, responses, messages, embeddings, generateContent.
+_TOOLS: Final = (
+    *("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls"),
+    *("tool_config", "toolConfig", "mcp_servers"),
+)
+_PROMPTS: Final = (
+    *("messages", "prompt", "input", "system", "instructions", "contents", "suffix"),
+    *("system_instruction", "systemInstruction", "previous_response_id", "conversation"),
+)
 
 Drift = Literal[
     "PROMPT",

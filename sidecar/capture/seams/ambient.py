@@ -78,7 +78,7 @@ def _described(value: Any) -> Any:
         return {"type": "object", "value": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
-def failed(x: Crossing, error: BaseException) -> None:
+def failed(x: Crossing, error: BaseException, attributes: Mapping[str, Any] | None = None) -> None:
     """The real thing raised: what is needed to raise it again."""
     if not isinstance(error, Exception):
         x.failed(error)
@@ -89,7 +89,8 @@ def failed(x: Crossing, error: BaseException) -> None:
         out = {"raised": told(args)}
     except Untold:
         out = {"raised": told((text_of(error) or "",))}
-    x.done(out, status="error", error=(class_name(error), text_of(error)))
+    told_of = (class_name(error), text_of(error))
+    x.done(out, status="error", error=told_of, attributes=attributes)
 
 
 def played(x: Crossing, back: Callable[[Any], T]) -> T:

@@ -18,7 +18,8 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, Generic, Protocol
 
 from sidecar.capture.seams.told import Untold, read_back, told
 from sidecar.tape.value import INTEGER_MAX
@@ -28,6 +29,8 @@ LOST: Final = object()  # no form on a tape: it is counted as truncated
 DEPTH_MAX: Final = 50
 _LISTS: Final = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _PLAIN: Final = frozenset((str, bool, type(None)))
+_HEAP_TYPE: Final = 1 << 9
+_COPYING: Final = ("__reduce__", "__reduce_ex__", "__new__", "__setattr__")
 
 
 def shaped(value: Any) -> tuple[Any, dict[str, Form]]:
@@ -101,6 +104,8 @@ def _shaped(value: Any, place: str, forms: dict[str, Form], depth: int) -> Any:
             value = sorted(value, key=repr)
         return [_shaped(one, f"{place}/{n}", forms, depth + 1) for n, one in enumerate(value)]
     fields = _fields(value)
+    if fields is None and _keeps_all_in_dict(value):
+        fields = dict(vars(value))
     if fields is not None:
         forms[place] = f"object:{kind.__module__}:{kind.__qualname__}"
         return {
@@ -123,6 +128,18 @@ def _fields(value: Any) -> dict[str, Any] | None:
     if _is_model(value):
         return dict(value.__dict__)
     return None
+
+
+def _keeps_all_in_dict(value: Any) -> bool:
+    """Whether a value is an instance of an ordinary class, with nothing beside its attributes."""
+    kind = type(value)
+    if not hasattr(value, "__dict__") or isinstance(value, type) or callable(value):
+        return False
+    if kind.__flags__ & _HEAP_TYPE == 0:  # made in C: what it has inside is not seen
+        return kind is SimpleNamespace
+    bases = [one for one in kind.__mro__ if one not in (object, Generic, Protocol)]
+    plain = all(one.__flags__ & _HEAP_TYPE and "__slots__" not in vars(one) for one in bases)
+    return plain and all(getattr(kind, name) is getattr(object, name) for name in _COPYING)
 
 
 def _is_model(value: Any) -> bool:
