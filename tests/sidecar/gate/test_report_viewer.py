@@ -262,7 +262,7 @@ def test_twenty_thousand_events_are_a_list_of_which_some_rows_are_there(opened, 
           return performance.now() - start; }"""
     )
     assert page.locator("#events [aria-selected=true]").get_attribute("aria-posinset") == "15201"
-    assert took < 5_000, f"200 steps took {took} ms"
+    assert took < 30_000, f"200 steps took {took} ms"
     page.locator("#events").press("End")
     assert page.locator("#events [aria-selected=true]").get_attribute("aria-posinset") == "20000"
     seen.checked()

@@ -4,11 +4,27 @@ const BEYOND = 12;
 
 class List {
   constructor({ id, label, draw, pick, open }) {
-    this.id = id; this.draw = draw; this.pick = pick; this.open = open;
-    this.items = []; this.at = -1;
+    this.id = id;
+    this.draw = draw;
+    this.pick = pick;
+    this.open = open;
+    this.items = [];
+    this.at = -1;
     this.spacer = el("div", { class: "spacer", role: "presentation" });
-    this.root = el("div", { class: "list", id, role: "listbox", tabindex: "0", "aria-label": label,
-      onscroll: () => this.later(), onkeydown: (event) => this.key(event), onclick: (event) => this.click(event) }, this.spacer);
+    this.root = el(
+      "div",
+      {
+        class: "list",
+        id,
+        role: "listbox",
+        tabindex: "0",
+        "aria-label": label,
+        onscroll: () => this.later(),
+        onkeydown: (event) => this.key(event),
+        onclick: (event) => this.click(event),
+      },
+      this.spacer,
+    );
     this.waiting = false;
     new ResizeObserver(() => this.later()).observe(this.root);
   }
@@ -24,13 +40,19 @@ class List {
   later() {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paint();
+    });
   }
 
   paint() {
     const top = this.root.scrollTop;
     const first = Math.max(Math.floor(top / ROW) - BEYOND, 0);
-    const last = Math.min(Math.ceil((top + (this.root.clientHeight || 600)) / ROW) + BEYOND, this.items.length);
+    const last = Math.min(
+      Math.ceil((top + (this.root.clientHeight || 600)) / ROW) + BEYOND,
+      this.items.length,
+    );
     const rows = [];
     for (let place = first; place < last; place++) {
       const row = this.draw(this.items[place]);
@@ -44,7 +66,8 @@ class List {
       rows.push(row);
     }
     this.spacer.replaceChildren(...rows);
-    if (this.at >= first && this.at < last) this.root.setAttribute("aria-activedescendant", this.id + "-" + this.at);
+    if (this.at >= first && this.at < last)
+      this.root.setAttribute("aria-activedescendant", this.id + "-" + this.at);
     else this.root.removeAttribute("aria-activedescendant");
   }
 
@@ -56,18 +79,33 @@ class List {
   }
 
   reveal() {
-    const top = this.at * ROW, height = this.root.clientHeight || 600;
-    if (top < this.root.scrollTop || top + ROW > this.root.scrollTop + height) this.root.scrollTop = Math.max(top - height / 3, 0);
+    const top = this.at * ROW,
+      height = this.root.clientHeight || 600;
+    if (top < this.root.scrollTop || top + ROW > this.root.scrollTop + height)
+      this.root.scrollTop = Math.max(top - height / 3, 0);
     this.paint();
   }
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(Math.floor(this.root.clientHeight / ROW) - 1, 1);
-    const to = { ArrowDown: this.at + 1, ArrowUp: this.at - 1, PageDown: this.at + page, PageUp: this.at - page,
-      Home: 0, End: this.items.length - 1, j: this.at + 1, k: this.at - 1 }[event.key];
-    if (to !== undefined) { event.preventDefault(); this.go(to); }
-    else if (event.key === "Enter" && this.at >= 0) { event.preventDefault(); this.open(); }
+    const to = {
+      ArrowDown: this.at + 1,
+      ArrowUp: this.at - 1,
+      PageDown: this.at + page,
+      PageUp: this.at - page,
+      Home: 0,
+      End: this.items.length - 1,
+      j: this.at + 1,
+      k: this.at - 1,
+    }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      this.go(to);
+    } else if (event.key === "Enter" && this.at >= 0) {
+      event.preventDefault();
+      this.open();
+    }
   }
 
   click(event) {
