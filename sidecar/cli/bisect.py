@@ -134,8 +134,12 @@ def command(
     prepared = prepare(wanted)
     if prepared.dirty:
         talk("the work tree has changes of no commit; they are not looked at")
-    with _progress(prepared) as tell:
-        result = run_bisection(wanted, prepared, tell)
+    try:
+        with _progress(prepared) as tell:
+            result = run_bisection(wanted, prepared, tell)
+    except KeyboardInterrupt:
+        talk("what was found is kept: the same command goes on from here")
+        raise
     found = result.conclusion.outcome == "found"
     if result.aborted is not None:
         _tell_tail(result.aborted)

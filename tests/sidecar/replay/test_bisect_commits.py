@@ -152,6 +152,75 @@ def test_no_repository_and_no_common_history_are_refused(tmp_path):
 
 
 @pytest.mark.full
+def test_submodules_that_a_set_up_checks_out_are_taken_away_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    line_of(2, 1).write(tmp_path / "part")
+    ids = line_of(6, 3).write(tmp_path / "repo")
+    repo, at = tmp_path / "repo", ids[2]
+    git(repo, "checkout", "-q", "--detach", at)
+    git(repo, "submodule", "add", "-q", f"file://{tmp_path}/part", "part")
+    identity = ("-c", "user.name=S", "-c", "user.email=s@example.test")
+    git(repo, *identity, "commit", "-qm", "A part")
+    for one in ids[3:]:
+        git(repo, *identity, "cherry-pick", one)
+    tip = git(repo, "rev-parse", "HEAD")
+    check = "test ! -e .gitmodules || { git submodule update -q --init && test -e part/word; } "
+    check += "|| exit 125; " + CHECK[2]
+    value = bisected(asked(repo, [at], tip, ("/bin/sh", "-c", check))).value
+    assert value["culprit"]["subject"] == "Commit 3" and not value["skipped"]
+    assert worktrees(repo) == 1
+
+
+@pytest.mark.full
+def test_a_folder_that_a_commit_leads_elsewhere_is_not_run_in(tmp_path):
+    repo = tmp_path / "repo"
+    ids = line_of(3, 2).write(repo)
+    (repo / "agents").symlink_to("/")
+    git(repo, "add", "-A")
+    git(repo, "-c", "user.name=S", "-c", "user.email=s@example.test", "commit", "-qm", "A link")
+    bad = git(repo, "rev-parse", "HEAD")
+    (repo / "agents").unlink()
+    (repo / "agents").mkdir()
+    result = bisected(asked(repo / "agents", ids[:1], bad, ("/bin/sh", "-c", "exit 1")))
+    assert result.value["probes"][0]["detail"] == "agents is not there"
+
+
+@pytest.mark.full
+def test_an_old_git_is_refused(tmp_path, monkeypatch):
+    ids = line_of(3, 2).write(tmp_path / "repo")
+    (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.20.1\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(SidecarError, match="too old"):
+        prepare(asked(tmp_path / "repo", ids[:1], ids[-1]))
+
+
+@pytest.mark.full
+def test_ten_thousand_commits_of_a_real_repository(tmp_path):
+    commits = Commits()
+    commits.add("Root", word="good")
+    for at in range(1, 10_000):
+        parents = (at - 1, at - 7) if at % 11 == 0 and at > 7 else (at - 1,)
+        commits.put(f"Commit {at}", parents, {"word": "bad" if at >= 6543 else "good"})
+    ids = commits.write(tmp_path)
+    for all_parents in (False, True):
+        begun = time.process_time()
+        result = bisected(asked(tmp_path, ids[:1], ids[-1], all_parents=all_parents))
+        assert found(result) == ids[6543]
+        assert result.value["runs"] <= 22
+        assert time.process_time() - begun < 10
+    ends = (
+        f"case $(git rev-parse HEAD) in {ids[0]}) exit 0;; {ids[-1]}) exit 1;; *) exit 125;; esac"
+    )
+    command = ("/bin/sh", "-c", ends)
+    value = bisected(asked(tmp_path, ids[:1], ids[-1], command, all_parents=True, runs_max=9)).value
+    assert (value["reason"], value["runs"], len(value["suspects"])) == ("runs_max", 9, 9_999)
+    assert value["suspects"][0]["subject"] == "Commit 1"
+
+
+@pytest.mark.full
 def test_a_shallow_clone_is_searched_as_far_as_it_goes(tmp_path):
     ids = line_of(12, 8).write(tmp_path / "repo")
     git(tmp_path, "clone", "-q", "--depth", "7", f"file://{tmp_path}/repo", "shallow")
@@ -284,7 +353,9 @@ def test_a_state_that_cannot_be_written_is_said(tmp_path):
 
 
 STOP = """
-test $(cat number) != {at} || test -e {folder}/went || {{ touch {folder}/here; sleep 60; }}
+if test $(cat number) = {at} && test ! -e {folder}/went; then
+    sleep 77 & echo $! > {folder}/pid; mv {folder}/pid {folder}/here; wait
+fi
 echo $(cat number) >> {folder}/seen
 """
 
@@ -310,8 +381,9 @@ def test_stopped_by_a_signal_it_leaves_nothing_and_goes_on(tmp_path, number):
         said = first.communicate(timeout=20)
     if number != signal.SIGKILL:
         assert first.returncode == 3
-        assert said[1].strip() == "interrupted" and not said[0]
+        assert said[1].split("\n")[-2] == "interrupted" and not said[0]
         assert worktrees(tmp_path / "repo") == 1 and not list(place.iterdir())
+    wait_until(lambda: ended((tmp_path / "here").read_text().strip()))  # who was killed has a guard
     before = (tmp_path / "seen").read_text().split()
     (tmp_path / "went").touch()
     with command_line(*line, env={"TMPDIR": str(place)}) as second:
@@ -368,7 +440,11 @@ def ended(process_id):
 
 
 def wait_for(path):
+    wait_until(path.exists)
+
+
+def wait_until(holds):
     until = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < until, f"{path} never came"
+    while not holds():
+        assert time.monotonic() < until
         os.sched_yield()

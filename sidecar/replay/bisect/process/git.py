@@ -10,23 +10,24 @@
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from sidecar.errors import SidecarError
 from sidecar.plain import plain
 
 LOCAL = (
-    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS"),
-    *("GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE"),
     *("GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS"),
     *("GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR"),
-    *("GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES"),
+    "GIT_INTERNAL_SUPER_PREFIX",
 )
+"""What of ``git rev-parse --local-env-vars`` ties git to a repository; settings stay."""
+_OLDEST = (2, 36)
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "advice.detachedHead=false")
 
 
@@ -48,6 +49,7 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._check_version()
         try:
             told = self._git("rev-parse", "--path-format=absolute", "--git-common-dir")
             self.common = Path(told.rstrip("\n"))
@@ -112,7 +114,8 @@ class Repository:
         """The first lines of some commits' messages."""
         if not commits:
             return {}
-        told = self._git("log", "--no-walk=unsorted", "-z", "--format=%H %s", *commits)
+        asked = ("log", "--no-walk=unsorted", "--stdin", "-z", "--format=%H %s")
+        told = self._git(*asked, said="\n".join(commits))
         pairs = (entry.partition(" ") for entry in told.split("\0") if entry)
         return {one: subject for one, _, subject in pairs}
 
@@ -144,12 +147,18 @@ class Repository:
         lines = told.split("\0")
         return [Path(one.removeprefix("worktree ")) for one in lines if one.startswith("worktree ")]
 
-    def _git(self, *arguments: str) -> str:
+    def _check_version(self) -> None:
+        told = self._git("version")
+        found = re.search(r"(\d+)\.(\d+)", told)
+        if found is None or (int(found[1]), int(found[2])) < _OLDEST:
+            raise SidecarError(f"{plain(told.strip())} is too old", do="Install git 2.36 or later.")
+
+    def _git(self, *arguments: str, said: str = "") -> str:
         settings = [part for each in _SETTINGS for part in ("-c", each)]
         try:
             run = subprocess.run(  # noqa: S603 - git itself; names stand behind --end-of-options
                 ["git", "-C", str(self._folder), *settings, *arguments],  # noqa: S607
-                stdin=subprocess.DEVNULL,
+                input=os.fsencode(said),
                 capture_output=True,
                 env={**environment(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
                 check=False,
@@ -165,17 +174,17 @@ class Repository:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder, also one whose permissions were taken away."""
-
-    def again(function: Callable[..., Any], path: str, _: object) -> None:
-        with contextlib.suppress(OSError):
-            Path(path).parent.chmod(stat.S_IRWXU)
-            if not Path(path).is_symlink():
-                Path(path).chmod(stat.S_IRWXU)
-            function(path)
-
-    for _ in range(2):  # what could not be listed is gone through once more
-        if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder, onerror=again)
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        for place, folders, _ in os.walk(folder):  # a folder is opened before it is walked
+            for one in folders:
+                with contextlib.suppress(OSError):
+                    if not (path := Path(place, one)).is_symlink():
+                        path.chmod(stat.S_IRWXU)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unless_full(folder: Path, said: str) -> None:

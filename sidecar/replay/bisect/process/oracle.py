@@ -71,7 +71,8 @@ def probe(bench: Bench, point: int, place: Place, number: int) -> Answer:
                 if failed is not None:
                     return _not_set_up(failed)
             folder = tree / bench.repository.inside if bench.repository else tree
-            if not folder.is_dir():
+            inside = folder.resolve().is_relative_to(tree.resolve())
+            if not (folder.is_dir() and inside):
                 said = f"{plain(str(folder.relative_to(tree)))} is not there"
                 return Answer(verdict="skip", detail=said)
             ran = run(

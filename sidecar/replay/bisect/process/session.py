@@ -46,6 +46,7 @@ from sidecar.tape.files import read_tape
 
 _PREFIX = "sidecar-bisect-"
 _MARKER = ".sidecar-bisect"
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
 _FILE_BYTES_MAX = 64 * 1024**2
 
 
@@ -348,7 +349,8 @@ def _interruptible() -> Iterator[None]:
     def interrupt(number: int, _: object) -> None:
         raise KeyboardInterrupt(number)
 
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+    told = [one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN]  # as under nohup
+    before = {one: signal.signal(one, interrupt) for one in told}
     try:
         yield
     finally:
