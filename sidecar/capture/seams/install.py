@@ -38,6 +38,9 @@ ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "aiohttp": ("aiohttp_connector",),
     "openai": ("client_waits",),
     "anthropic": ("client_waits",),
+    "langchain_core.tools.base": ("tools_langchain",),
+    "pydantic_ai.toolsets.function": ("tools_pydantic_ai",),
+    "agents.tool": ("tools_openai_agents",),
 }
 _MISSING: Final = object()
 

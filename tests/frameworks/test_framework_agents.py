@@ -1,0 +1,107 @@
+"""Agents of three frameworks, as they come from PyPI and unchanged, are recorded and replayed.
+
+They run in an environment of their own (``make frameworks``)."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from agent_rig import ROOT, AgentFolder
+from model_rig import ModelServer, chat
+
+from sidecar.tape.files import examine, read_tape
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.requirement("TAP-02"),
+    pytest.mark.requirement("REP-01"),
+]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+PYTHON = CACHE / "agenttwin-sidecar" / "frameworks" / "bin" / "python"
+AGENTS = Path(__file__).parent / "agents"
+TIMES = 100
+ORDER = "Refund order 2"
+
+
+def again(reply):
+    """A later call has an id of its own."""
+    reply.body["choices"][0]["message"]["tool_calls"][0]["id"] = "call_9"
+    return reply
+
+
+@pytest.fixture(params=["langgraph", "pydantic_ai", "openai_agents"], scope="module")
+def made(request, tmp_path_factory):
+    """An agent's folder with its tape; the server is gone."""
+    assert PYTHON.exists(), "make frameworks"
+    name = f"{request.param}_agent.py"
+    agent = AgentFolder(tmp_path_factory.mktemp(request.param), PYTHON, name)
+    shutil.copy(AGENTS / name, agent.folder / name)
+    with ModelServer() as server:
+        server.say(
+            chat(calls=[("look_up", {"order": 2}), ("rate", {"currency": "NOK"})]),
+            again(chat(calls=[("look_up", {"order": 3})])),
+            chat("Done."),
+        )
+        agent.environment["MODEL_URL"] = server.openai
+        ran = agent.record(ORDER)
+        assert ran.code == 0, ran.err
+        assert len(server.asked) == 3
+    agent.said = ran.out
+    return agent
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    shutil.copytree(made.folder, tmp_path / "a")
+    agent = AgentFolder(tmp_path / "a", PYTHON, made.script)
+    agent.environment = made.environment
+    return agent
+
+
+def test_an_unchanged_agent_is_recorded_by_its_models_and_tools(made):
+    assert made.said == "Done.\n"
+    tape = read_tape(made.folder / "run.tape")
+    assert examine(made.folder / "run.tape").holds
+    models = [one for one in tape.events if one.kind == "llm_call"]
+    assert [one.st for one in models] == ["ok"] * 3
+    calls = [one for one in tape.events if one.kind == "tool_call"]
+    assert sorted((one.name, str(one.inl["in"])) for one in calls) == [
+        ("look_up", "{'order': 2}"),
+        ("look_up", "{'order': 3}"),
+        ("rate", "{'currency': 'NOK'}"),
+    ]
+
+
+def test_it_comes_back_without_a_server(made):
+    ran = made.replay(ORDER)
+    assert ran.code == 0, ran.err
+    assert ran.json["exact_digest"] == ran.json["recorded_digest"]
+
+
+def test_it_comes_back_a_hundred_times(made):
+    command = [PYTHON, Path(__file__).with_name("replay_times.py"), made.script, "run.tape"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **made.environment}
+    ran = subprocess.run(
+        [*command, str(TIMES), ORDER],
+        cwd=made.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
+    recorded = read_tape(made.folder / "run.tape").seal.exact_digest
+    assert json.loads(ran.stdout) == {recorded: TIMES}
+
+
+@pytest.mark.requirement("REP-02")
+def test_one_character_of_its_prompt_is_a_drift_of_the_prompt(copied):
+    copied.change("Be brief.", "Be brief!")
+    ran = copied.replay(ORDER)
+    assert ran.code == 2
+    tape = read_tape(copied.folder / "run.tape")
+    first = next(one for one in tape.events if one.kind == "llm_call")
+    assert (ran.json["drift"]["kind"], ran.json["drift"]["seq"]) == ("PROMPT", first.seq)
