@@ -114,7 +114,7 @@ class _Traffic(Facts):
             cause += self._votes_on(receipt.approval_id, step, cause, receipt.finished_at_ns)
         seq = self._add(step, replace(asked, cause=cause))
         self._ends[step.step_id] = seq
-        if receipt.approval_id is not None and receipt.phase == "refused":
+        if receipt.approval_id is not None:
             self._waiting.setdefault(receipt.approval_id, (step, seq))
         if step.end_ns > step.start_ns:
             self._open.append((step.end_ns, seq, step))

@@ -1,6 +1,8 @@
 """A run's gateway calls and its spans become one tape, whatever became of each call."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from processors.model.call import Approval, Receipt, ReceiptFact, Vote
@@ -14,6 +16,18 @@ from sidecar.tape.compose import Composer
 pytestmark = pytest.mark.requirement("TAP-03")
 TRACE = "ab" * 16
 T0 = 1_764_000_000_000_000_000
+
+
+APPROVAL = Approval(
+    approval_id="q", project="p", requester="key:a", tool="pay", action_hash="h",
+    key_hash="k", policy_revision="r1", tool_digest="", status="consumed", summary="",
+    requested_at_ns=T0, expires_at_ns=T0 + 99, decide_by_ns=T0 + 9, execute_by_ns=T0 + 99,
+    approvers_min=2,
+)  # fmt: skip
+VOTES = tuple(
+    Vote(voter=f"key:{who}", decision="approve", reason="", voted_at_ns=T0 + at, shown_digest="")
+    for at, who in ((4, "second"), (2, "one"))
+)
 
 
 def receipt(call, phase="executed", start=0, end=5, **more):
@@ -127,19 +141,7 @@ def test_a_request_for_no_known_tool_is_an_error_and_no_call():
 
 
 def test_an_approval_of_two_is_granted_by_the_second_vote_alone():
-    approval = Approval(
-        approval_id="q", project="p", requester="key:a", tool="pay", action_hash="h",
-        key_hash="k", policy_revision="r1", tool_digest="", status="consumed", summary="",
-        requested_at_ns=T0, expires_at_ns=T0 + 99, decide_by_ns=T0 + 9, execute_by_ns=T0 + 99,
-        approvers_min=2,
-    )  # fmt: skip
-    votes = tuple(
-        Vote(
-            voter=f"key:{who}", decision="approve", reason="", voted_at_ns=T0 + at, shown_digest=""
-        )
-        for at, who in ((4, "second"), (2, "one"))
-    )
-    asked = Asked(approval=approval, votes=votes, needed=2)
+    asked = Asked(approval=APPROVAL, votes=VOTES, needed=2)
     found = taped(receipt("c", approval_id="q", start=1, end=8), asked=(asked,))
     said = [one.output["decision"] for one in found.facts if one.kind == "human_input"]
     assert said == ["vote", "approve"]
@@ -231,3 +233,61 @@ def test_an_episode_without_a_trace_is_a_run_of_its_own():
     assert [one.kind for one in found.facts] == [
         *("decision", "tool_call", "tool_result", "terminal"),
     ]
+
+
+MOMENTS = st.integers(0, 40)
+SPANS = ("1", "2", "9", None)
+
+
+@st.composite
+def receipts_of_a_run(draw):
+    """Calls of any phases and times, some in spans, some waiting for approval."""
+    found = []
+    for number in range(draw(st.integers(1, 6))):
+        start = draw(MOMENTS)
+        base = {
+            "start": start,
+            "end": start + draw(MOMENTS),
+            "span_id": draw(st.sampled_from(SPANS)),
+            "key_hash": draw(st.sampled_from(("k", None))),
+            "approval_id": draw(st.sampled_from(("q", None))),
+            "tool": draw(st.sampled_from(("pay", "read", ""))),
+            "decision_id": draw(st.sampled_from(("d", ""))),
+        }
+        phases = draw(
+            st.sampled_from(
+                (
+                    ("authorised",), ("authorised", "executed"), ("refused",), ("replayed",),
+                    ("authorised", "executed", "resolved"), ("executed",),
+                )
+            )
+        )  # fmt: skip
+        for phase in phases:
+            more = {"code": "resolved", "status": 200} if phase == "resolved" else {}
+            if phase == "refused":
+                more = {"status": 403, "code": draw(st.sampled_from(("approval_required", "x")))}
+            known = "executed" if phase == "resolved" else phase
+            status = draw(st.sampled_from((200, 409)))
+            found.append(receipt(f"c{number}", known, **{"status": status, **base, **more}))
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(receipts_of_a_run(), st.booleans())
+def test_whatever_became_of_the_calls_each_is_on_a_sound_tape_once(facts, spans):
+    told_of = trace(
+        span("9", 0, 90, kind="agent", tool=None),
+        span("1", 1, 30, parent=f"{TRACE}:9"),
+        span("2", 20, 60, parent=f"{TRACE}:9"),
+    )
+    asked = Asked(approval=APPROVAL, votes=VOTES, needed=2)
+    found = taped(*facts, trace=told_of if spans else None, asked=(asked,))
+    calls = [one for one in found.facts if one.kind == "tool_call"]
+    through = [one.attributes["gateway"]["call"] for one in calls if one.attributes]
+    wanted = {one.receipt.call_id for one in facts if one.receipt.tool}
+    assert sorted(through) == sorted(wanted)
+    answered = [one.cause[0] for one in found.facts if one.kind == "tool_result"]
+    assert len(answered) == len(set(answered))
+    for seq, one in enumerate(found.facts):
+        assert all(cause < seq for cause in one.cause)
+    assert sum(one.kind == "human_input" for one in found.facts) in (0, 2)
