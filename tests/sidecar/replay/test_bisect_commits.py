@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -328,23 +330,42 @@ def test_an_environment_is_made_once_for_equal_lock_files(tmp_path):
 
 @pytest.mark.full
 def test_a_full_disk_is_no_verdict(tmp_path, monkeypatch):
-    ids = line_of(6, 3).write(tmp_path / "repo")
-    wrapper = tmp_path / "bin" / "git"
-    wrapper.parent.mkdir()
-    real = subprocess.run(["which", "git"], capture_output=True, text=True).stdout.strip()
-    wrapper.write_text(
-        '#!/bin/sh\ncase "$*" in *"worktree add"*) echo "fatal: write error: No space left on '
-        f'device" >&2; exit 128;; esac\nexec {real} "$@"\n'
+    commits = line_of(6, 3)
+    commits.files[4]["large"] = "x" * 300_000
+    ids = commits.write(tmp_path / "repo")
+    small = tmp_path / "small"
+    small.mkdir()
+    # A file system of our own needs privileges; where there are none, its figures are told.
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "none", small], capture_output=True
     )
-    wrapper.chmod(0o755)
-    wanted = asked(tmp_path / "repo", ids[:1], ids[-1])
-    with monkeypatch.context() as patched:
-        patched.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-        with pytest.raises(SidecarError, match="disk is full"):
-            bisected(wanted)
-    assert found(bisected(wanted)) == ids[3]
+    if mounted.returncode:
+        wrapper = tmp_path / "bin" / "git"
+        wrapper.parent.mkdir()
+        real = shutil.which("git")
+        fails = 'echo "error: unable to write file large" >&2; exit 128'
+        wrapper.write_text(
+            f'#!/bin/sh\ncase "$*" in *"worktree add"*{ids[4]}*) {fails};; esac\nexec {real} "$@"\n'
+        )
+        wrapper.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+        told = os.statvfs(tmp_path)
+        few = os.statvfs_result((told.f_bsize, 4096, 32, 16, 16, 99, 99, 99, 0, 255))
+        monkeypatch.setattr(os, "statvfs", lambda _: few)
+    wanted = asked(tmp_path / "repo", ids[:1], ids[4])
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(tempfile, "tempdir", str(small))
+            with pytest.raises(SidecarError, match="disk is full"):
+                bisected(wanted)
+            assert worktrees(tmp_path / "repo") == 1
+    finally:
+        if not mounted.returncode:
+            subprocess.run(["umount", small], check=True)
+    assert mounted.returncode or found(bisected(wanted)) == ids[3]
 
 
+@pytest.mark.full
 def test_a_state_that_cannot_be_written_is_said(tmp_path):
     ids = line_of(4, 2).write(tmp_path)
     (tmp_path / ".git" / "sidecar-bisect").write_text("a file in the way")

@@ -28,6 +28,7 @@ LOCAL = (
 )
 """What of ``git rev-parse --local-env-vars`` ties git to a repository; settings stay."""
 _OLDEST = (2, 36)
+_BLOCK = 4096
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "advice.detachedHead=false")
 
 
@@ -129,7 +130,8 @@ class Repository:
                     *("--reason", "sidecar bisect", str(folder), commit),
                 )
             except GitFailed as error:
-                _unless_full(folder.parent, str(error))
+                if not self._fits(commit, folder.parent):
+                    raise _full(folder.parent) from None
                 raise Untestable(str(error)) from None
             yield
         finally:
@@ -146,6 +148,18 @@ class Repository:
         told = self._git("worktree", "list", "--porcelain", "-z")
         lines = told.split("\0")
         return [Path(one.removeprefix("worktree ")) for one in lines if one.startswith("worktree ")]
+
+    def _fits(self, commit: str, folder: Path) -> bool:
+        """Whether there is room for a commit's tree; git does not say that there was none."""
+        try:
+            told = self._git("ls-tree", "-r", "-l", "-z", commit)
+        except GitFailed:
+            return True
+        sizes = [entry.split(None, 4)[3] for entry in told.split("\0") if entry]
+        needed = sum(_BLOCK * -(-int(one) // _BLOCK) for one in sizes if one.isdigit())
+        there = os.statvfs(folder)
+        room = there.f_bavail * there.f_frsize
+        return needed + _BLOCK < room and (not there.f_files or len(sizes) < there.f_favail)
 
     def _check_version(self) -> None:
         told = self._git("version")
@@ -187,10 +201,9 @@ def remove_tree(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unless_full(folder: Path, said: str) -> None:
-    if "No space left" in said or "quota exceeded" in said.lower():
-        raise SidecarError(
-            "the disk is full: no worktree can be made",
-            where=str(folder),
-            do="Make room, or name another place in TMPDIR, and start the same again.",
-        )
+def _full(folder: Path) -> SidecarError:
+    return SidecarError(
+        "the disk is full: no worktree can be made",
+        where=str(folder),
+        do="Make room, or name another place in TMPDIR, and start the same again.",
+    )
