@@ -20,7 +20,8 @@ MISSING: Final = object()
 
 
 class Tape(Struct, frozen=True, kw_only=True):
-    """One tape. ``get`` gives the checked bytes of a digest of ``blobs``; None for any other."""
+    """One tape. ``get`` gives the checked bytes of a digest of ``blobs``; None for any other, and
+    where they are not those of their digest, which is among the faults."""
 
     header: Header
     events: tuple[Event, ...]

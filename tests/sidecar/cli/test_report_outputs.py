@@ -3,12 +3,14 @@
 import json
 from xml.etree import ElementTree
 
+import jsonschema_rs
 import pytest
 from click.testing import CliRunner
 from test_terminal import verdict_of_an_enemy
 
 from sidecar.cli.gate import shown
 from sidecar.cli.tape import command
+from sidecar.gate.report.schema import document
 from sidecar.tape.compose import Fact
 from sidecar.tape.files import TapeWriter
 from sidecar.tape.model import Header
@@ -91,3 +93,52 @@ def test_a_name_that_is_no_utf8_is_told_in_every_form(looping, tmp_path):
 def test_a_verdict_is_told_in_the_same_forms(form, holds):
     text = shown(verdict_of_an_enemy(), form)
     assert holds in text and "\x1b" not in text
+
+
+def test_what_a_command_prints_is_a_report_by_the_published_schema(looping, tmp_path):
+    validator = jsonschema_rs.validator_for(document())
+    asked = ("assert", looping, "--assertions", tmp_path / "a.yaml")
+    for arguments in (asked, ("diff", looping, looping)):
+        value = json.loads(run(*arguments, "--output", "json").stdout)
+        assert [error.message for error in validator.iter_errors(value)] == []
+
+
+def test_a_page_shows_nothing_from_outside_of_the_store(looping, tmp_path):
+    store = tmp_path / "stored" / "a.tape"
+    store.parent.mkdir()
+    with TapeWriter(store, Header(tape_id="t"), packaging="store") as writer:
+        writer.event(
+            Fact(kind="tool_call", seam="tool", agent="a", name="x", input={"n": "y" * 3000})
+        )
+        writer.event(Fact(kind="terminal", output={}, status="ok"))
+        writer.seal()
+    blobs = [path for path in store.parent.rglob("*") if path.is_file() and path != store]
+    (blob,) = [path for path in blobs if b"yyyy" in path.read_bytes()]
+    (tmp_path / "secret").write_text("root:x:0:0")
+    blob.unlink()
+    blob.symlink_to(tmp_path / "secret")
+    found = run("show", store, "--output", "html")
+    assert found.exception is None and "root:x" not in found.stdout
+    page = data_of(found.stdout)
+    assert page["tapes"][0]["events"][0]["in"].startswith("sha256:")
+    assert page["tapes"][0]["faults"]
+    told = run("show", store, "--event", 0)
+    assert told.exception is None and "in_payload" not in json.loads(told.stdout)
+    diff = run("diff", store, looping)
+    assert diff.exception is None and diff.return_value == 2
+
+
+@pytest.mark.full
+def test_a_page_of_a_bomb_is_bounded(tmp_path):
+    path = tmp_path / "bomb.tape"
+    with TapeWriter(path, Header(tape_id="t")) as writer:
+        for number in range(3):
+            value = "0" * (30 * 1024 * 1024 + number)
+            writer.event(Fact(kind="tool_call", seam="tool", agent="a", name="x", input=value))
+        writer.event(Fact(kind="terminal", output={}, status="ok"))
+        writer.seal()
+    assert path.stat().st_size < 1024 * 1024
+    page = run("show", path, "--output", "html").stdout
+    assert len(page) < 2 * 1024 * 1024
+    cut = [payload[2] for payload in data_of(page)["payloads"]]
+    assert sum(cut) > 80 * 1024 * 1024
