@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from sidecar.capture import bodies
 from sidecar.tape.model import Kind, Seam
+from sidecar.tape.value import address
 
 Headers = Sequence[tuple[str, str]]
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -112,6 +113,13 @@ def call_of(request: Request) -> Call:
         },
         attributes={},
     )
+
+
+def unread(request: Request) -> Call:
+    """A request that could not be taken apart: its method, and a digest of its bytes for a body."""
+    method = request.method.upper()
+    given = {"method": method, "body": address(request.body)}
+    return Call(kind="tool_call", seam="http", name=method, given=given, attributes={})
 
 
 def out_of(seam: Seam, reply: Reply, *, streamed: Any = None) -> tuple[Any, dict[str, Any]]:

@@ -8,6 +8,7 @@
 """
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 from sidecar.capture.pieces import fields_of
@@ -42,12 +43,10 @@ class Answer:
             return
         if not isinstance(event, dict):
             return
-        kind = event.get("type") or fields.get("event")
+        kind = str(event.get("type") or fields.get("event") or "")
         self.ended = self.ended or kind in _LAST
-        try:
-            self._add(str(kind or ""), event)
-        except (TypeError, AttributeError, KeyError, IndexError, ValueError):
-            return  # an event that is not of its protocol's shape adds nothing
+        with suppress(TypeError, AttributeError, KeyError, IndexError, ValueError):
+            self._add(kind, event)  # one that is not of its protocol's shape adds nothing
 
     def _add(self, kind: str, event: dict[str, Any]) -> None:
         if "choices" in event:
@@ -56,6 +55,8 @@ class Answer:
             self.value = event["response"]
         elif kind == "error" and self.value is None:
             self.value = event
+        elif kind.startswith("response.") and self.value is not None:
+            self._response(kind, self.value.setdefault("output", []), event)
         elif kind.startswith(("message", "content_block")):
             self._message(kind, event)
 
@@ -78,6 +79,20 @@ class Answer:
                 elif item is not None or key not in mine:
                     mine[key] = item
 
+    def _response(self, kind: str, output: list[Any], event: dict[str, Any]) -> None:
+        """What a response's events say of its output before the whole of it comes."""
+        item = _at(output, int(event["output_index"]))
+        if kind.startswith("response.output_item."):
+            output[int(event["output_index"])] = event["item"]
+        elif kind == "response.content_part.added":
+            _at(item.setdefault("content", []), int(event["content_index"])).update(event["part"])
+        elif kind in ("response.output_text.delta", "response.refusal.delta"):
+            part = _at(item.setdefault("content", []), int(event["content_index"]))
+            key = "text" if "text" in kind else "refusal"
+            part[key] = part.get(key, "") + event["delta"]
+        elif kind == "response.function_call_arguments.delta":
+            item["arguments"] = item.get("arguments", "") + event["delta"]
+
     def _message(self, kind: str, event: dict[str, Any]) -> None:
         if kind == "message_start":
             self.value = dict(event["message"])
@@ -99,8 +114,7 @@ class Answer:
             self.value["content"][int(event["index"])]["input"] = json.loads(text or "{}")
 
     def _block(self, place: int, delta: dict[str, Any]) -> None:
-        assert self.value is not None
-        block = self.value["content"][place]
+        block = (self.value or {})["content"][place]
         if delta.get("type") == "input_json_delta":
             self._json[place] = self._json.get(place, "") + delta["partial_json"]
             return

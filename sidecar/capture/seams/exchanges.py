@@ -12,7 +12,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 from weakref import WeakSet
@@ -26,6 +26,7 @@ from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Seam
 
 _EVENTS_MAX: Final = 100_000
+_LOST: Final = object()  # no form on a tape: it is counted as truncated
 _TELEMETRY: Final = (
     "opentelemetry.",
     "agents.tracing",
@@ -61,7 +62,10 @@ def enter(
     None where it is not the agent's and passes unseen. ``decoded``: the client reads no encoding.
     Raises what ``Session.enter`` raises.
     """
-    call = exchange.call_of(request)
+    try:
+        call = exchange.call_of(request)
+    except Exception:  # a fault of ours, or a URL that is none: it is the client's to say so
+        call = exchange.unread(request)
     if _is_telemetry(sys._getframe(1)):
         if session.live(call.seam):
             return None
@@ -125,14 +129,14 @@ class Recording:
         self.closed()
 
     def feed(self, data: bytes) -> None:
-        """A piece as it passes, in the answer's encoding. Nothing of it raises."""
+        """A piece as it passes, in the answer's encoding."""
         if data and not self.over:
-            self._take(self._decoder.feed(bytes(data)))
+            self._guarded(lambda: self._take(self._decoder.feed(bytes(data))))
 
     def end(self, *, early: bool = False) -> None:
         """The whole answer has come; ``early``: before anybody read it."""
         if not self.over:
-            self._finish()
+            self._guarded(self._finish)
             self._close("ok", None, {"early": True} if early else None)
 
     def closed(self) -> None:
@@ -140,10 +144,10 @@ class Recording:
         if self.over:
             return
         if self._answer is not None and self._answer.ended:
-            self._finish()
+            self._guarded(self._finish)
             self._close("ok", None)
         else:
-            self._finish()
+            self._guarded(self._finish)
             self._close("cancelled" if self._cut else "ok", None, {"unread": True})
 
     def failed(self, error: BaseException) -> None:
@@ -153,15 +157,22 @@ class Recording:
         if type(error).__name__ in ("CancelledError", "GeneratorExit"):
             self.closed()
             return
-        self._finish()
+        self._guarded(self._finish)
         self._close("error", (class_name(error), text_of(error)), {"broke": True})
 
     def short(self) -> None:
         """The connection ended before the answer did."""
         if not self.over:
-            self._finish()
+            self._guarded(self._finish)
             error = ("http.client.IncompleteRead", "the answer ended before its length")
             self._close("error", error, {"short": True})
+
+    def _guarded(self, record: Callable[[], None]) -> None:
+        """A fault of ours costs the answer on the tape, never the agent's."""
+        try:
+            record()
+        except Exception:
+            self._kept = False
 
     def _take(self, data: bytes) -> None:
         if not data:
@@ -199,6 +210,14 @@ class Recording:
     ) -> None:
         self.over = True
         _open.discard(self)
+        try:
+            self._tell(status, error, more)
+        except Exception:
+            self._x.done(_LOST, status="error", error=error, attributes={"http": {"lost": True}})
+
+    def _tell(
+        self, status: Any, error: tuple[str, str | None] | None, more: dict[str, Any] | None
+    ) -> None:
         body, hint = bodies.answered(b"".join(self._whole))
         reply = Reply(
             status=self._status,
@@ -212,6 +231,8 @@ class Recording:
         seam = seam_of(self._x)
         streamed = self._answer.value if self._answer is not None else None
         out, attributes = exchange.out_of(seam, reply, streamed=streamed)
+        if not self._kept:
+            out = _LOST
         self._x.done(
             NOTHING if out is None else out,
             exchange.usage_of(out) if seam == "provider" else None,
@@ -259,7 +280,8 @@ class Playing(Unsent):
         self._wire = x.attributes.get("http") or {}
         self.has_head = "status" in self._wire if seam == "provider" else x.out is not None
         self.sending = bool(self._wire.get("sending"))
-        if self._wire.get("lost"):
+        absent = not self.has_head and x.error is None and x.status != "cancelled"
+        if absent or self._wire.get("lost"):
             x.beyond()
         self.reply = exchange.reply_of(seam, x.out, x.attributes)
         named = exchange.dict_of(self.reply.headers)

@@ -93,7 +93,11 @@ DECODING = [agent for agent in CLIENTS if agent not in (by_urllib, by_http_clien
 
 
 @pytest.mark.parametrize(
-    ("agent", "gzipped"), [*((one, False) for one in CLIENTS), *((one, True) for one in DECODING)]
+    ("agent", "gzipped"),
+    [
+        *((one, False) for one in CLIENTS),
+        *(pytest.param(one, True, marks=pytest.mark.full) for one in DECODING),
+    ],
 )
 @pytest.mark.requirement("TAP-02")
 def test_an_exchange_is_a_call_and_its_result_and_comes_back_to_the_letter(
@@ -118,6 +122,7 @@ def test_an_exchange_is_a_call_and_its_result_and_comes_back_to_the_letter(
     assert (text, value, status, posted, header) == (PRETTY.body, JSON, 200, '{"id": 5}', "1")
 
 
+@pytest.mark.full
 def test_bytes_that_a_client_leaves_encoded_are_encoded_again(tmp_path):
     def agent(server):
         import gzip
@@ -245,6 +250,7 @@ async def broken_aiohttp(server):
             return got, str(error)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("agent", [broken_httpx, broken_requests, broken_aiohttp])
 def test_a_stream_that_breaks_off_breaks_off_again_after_the_same_pieces(tmp_path, agent):
     run = twice(tmp_path, agent, routes=[("GET", "/events", BROKEN)])
@@ -270,6 +276,7 @@ def slow_requests(server):
         return str(error).partition(",")[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("agent", [slow_httpx, slow_requests])
 def test_a_timeout_is_one_again_without_the_wait(tmp_path, agent):
     hold = Hold()
@@ -348,6 +355,7 @@ def stops_early(server, count=1):
         return [next(lines) for _ in range(count)]
 
 
+@pytest.mark.full
 def test_who_stopped_reading_may_stop_there_again_and_not_read_on(tmp_path):
     hold = Hold()
     with ModelServer() as server:
@@ -372,6 +380,7 @@ def forms(server, boundary=None, change=""):
     return "done"
 
 
+@pytest.mark.full
 def test_forms_are_taken_apart_and_boundaries_are_no_content(tmp_path):
     run = twice(tmp_path, forms, routes=[("POST", "/up", Reply({}))], capture="redacted")
     bodies = [run.tape.payload(event, "in")["body"] for event in events(run.tape, "tool_call")]
@@ -401,6 +410,7 @@ async def uploads(server):
     return "done"
 
 
+@pytest.mark.full
 def test_aiohttp_sends_what_was_recorded_of_a_body_that_can_be_read_once(tmp_path):
     run = twice(tmp_path, uploads, routes=[("POST", "/up", Reply({}))])
     assert run.server.asked[0].body == b"by parts"
@@ -415,6 +425,7 @@ def leaves_open(server):
     return httpx.Client().stream("GET", f"{server.url}/a").__enter__().status_code
 
 
+@pytest.mark.full
 def test_an_answer_that_is_never_read_or_closed_is_on_the_tape_by_its_end(tmp_path):
     run = twice(tmp_path, leaves_open, routes=[("GET", "/a", Reply({"a": 1}))])
     (result,) = events(run.tape, "tool_result")
@@ -430,6 +441,7 @@ def redirected(server):
     return found.json(), other.json(), len(found.history), len(other.history)
 
 
+@pytest.mark.full
 def test_a_redirect_is_an_exchange_of_its_own(tmp_path):
     moved = Reply(None, status=302, headers={"location": "/new"})
     routes = [("GET", "/old", moved), ("GET", "/new", Reply({"here": 1}))]
@@ -444,6 +456,7 @@ def heads(server):
     return head.status_code, head.text, head.headers["content-length"], gone.status_code, gone.text
 
 
+@pytest.mark.full
 def test_answers_without_a_body(tmp_path):
     routes = [
         ("HEAD", "/thing", Reply("0123456789")),
@@ -459,6 +472,7 @@ def text_and_bytes(server):
     return text.text, text.encoding, data.content
 
 
+@pytest.mark.full
 def test_text_and_bytes_come_back_as_they_are(tmp_path):
     latin = Reply("é".encode("latin-1"), headers={"content-type": "text/plain; charset=latin-1"})
     png = Reply(b"\x89PNG\r\n\x1a\n\x00", headers={"content-type": "image/png"})
@@ -474,6 +488,7 @@ def models_by(post):
     return agent
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "post",
     [
@@ -491,6 +506,7 @@ def test_a_models_endpoint_asked_by_any_client_is_a_models_call(tmp_path, post):
     assert run.same()["choices"][0]["message"]["content"] == "hello"
 
 
+@pytest.mark.full
 def test_a_models_stream_by_requests_is_kept_by_its_events(tmp_path):
     def agent(server):
         asked = {"model": "m", "stream": True, "messages": []}
@@ -544,6 +560,7 @@ async def overlapping_async(server):
         return texts, await second.json(), await first.json()
 
 
+@pytest.mark.full
 def test_the_same_of_one_task(tmp_path):
     routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in (1, 2)]
     run = twice(tmp_path, overlapping_async, routes=routes)
@@ -571,3 +588,35 @@ def test_what_a_library_tells_its_maker_is_not_the_agents(tmp_path):
     session = run.replay()
     assert (session.drift, session.refused) == (None, 3)
     assert run.seen == [[202, 202, 202], [200, 200, 200]]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("agent", [by_httpx, by_requests, by_urllib])
+def test_a_body_beyond_the_bound_passes_and_the_tape_says_that_it_is_not_kept(
+    tmp_path, monkeypatch, agent
+):
+    monkeypatch.setattr("sidecar.capture.exchange.BODY_BYTES_MAX", 20)
+    weather = Reply(PRETTY.body, headers={"x-a": "1"})
+    routes = [("GET", "/weather", weather), ("POST", "/orders", Reply({"id": 5}, status=201))]
+    run = twice(tmp_path, agent, routes=routes)
+    assert run.seen[0][0] == PRETTY.body
+    assert run.tape.seal.counters.truncated == 1
+    assert run.replay().drift is not None
+
+
+def test_a_fault_of_the_recorder_is_never_the_agents(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("ours")
+
+    for place in ("bodies.answered", "pieces.payload_of", "exchange._query"):
+        monkeypatch.setattr(f"sidecar.capture.{place}", fails)
+
+    def agent(server):
+        found = requests.get(f"{server.url}/a?b=1").json()
+        with httpx.stream("GET", f"{server.url}/events") as answer:
+            return found, list(answer.iter_lines())
+
+    routes = [("GET", "/a", Reply({"a": 1})), ("GET", "/events", sse({"n": 1}))]
+    run = twice(tmp_path, agent, routes=routes)
+    assert run.seen == [({"a": 1}, ['data: {"n":1}', ""])]
+    assert run.tape.seal.counters.truncated == 2

@@ -1,6 +1,5 @@
 """The real openai and anthropic clients: recorded against a scripted server, replayed without."""
 
-import anthropic
 import openai
 import pytest
 from model_rig import (
@@ -27,6 +26,8 @@ def client(server, **more):
 
 
 def claude(server, **more):
+    import anthropic  # a second to import, which only the full tier has
+
     return anthropic.Anthropic(base_url=server.anthropic, api_key=KEY, **more)
 
 
@@ -103,6 +104,7 @@ def raw_and_parsed(server):
     return with_raw.http_response.text, headers, with_raw.status_code, found
 
 
+@pytest.mark.full
 def test_raw_responses_have_their_text_and_headers_and_structured_ones_their_type(tmp_path):
     named = chat("hello")
     named.headers = {"x-request-id": "req_1", "x-ratelimit-remaining-requests": "7"}
@@ -121,6 +123,7 @@ def embed(server):
     )
 
 
+@pytest.mark.full
 def test_embeddings_are_an_event_of_the_provider(tmp_path):
     run = twice(tmp_path, embed, embeddings([0.25, -1.0, 3e-8], [1.0, 2.0, 0.1]))
     (event,) = events(run.tape, "llm_call")
@@ -136,6 +139,7 @@ def responses(server):
     return whole.model_dump(), kinds, final.output_text
 
 
+@pytest.mark.full
 def test_responses_and_their_streams(tmp_path):
     run = twice(tmp_path, responses, response("Hi."), response_stream("Hi", " you."))
     whole, streamed = events(run.tape, "llm_call")
@@ -154,6 +158,7 @@ def messages(server):
     return whole.model_dump(), texts, final.model_dump()
 
 
+@pytest.mark.full
 def test_messages_of_anthropic_and_their_streams(tmp_path):
     calls = [("look", {"city": "Oslo", "days": [1, 2]})]
     run = twice(
@@ -175,6 +180,8 @@ async def all_async(server):
         whole = await client.chat.completions.create(model="m", messages=HI)
         streamed = await client.chat.completions.create(model="m", messages=HI, stream=True)
         chunks = [chunk.model_dump() async for chunk in streamed]
+    import anthropic
+
     async with anthropic.AsyncAnthropic(base_url=server.anthropic, api_key=KEY) as client:
         asked = {"model": "m", "max_tokens": 9, "messages": HI}
         async with client.messages.stream(**asked) as stream:
@@ -182,6 +189,7 @@ async def all_async(server):
     return whole.model_dump(), chunks, final
 
 
+@pytest.mark.full
 def test_the_same_from_async_clients(tmp_path):
     replies = chat("Hi."), chat_stream("Hi", " you."), message_stream("Hi", " you.")
     run = twice(tmp_path, all_async, *replies)
@@ -214,6 +222,7 @@ def gives_up(server):
         return str(error), error.status_code, error.body, error.response.headers["retry-after"]
 
 
+@pytest.mark.full
 def test_an_answer_that_is_an_error_raises_what_it_raised(tmp_path):
     run = twice(tmp_path, gives_up, overloaded(429, retry_after=1))
     assert run.same()[1] == 429
@@ -245,6 +254,7 @@ def test_what_is_asked_otherwise_is_a_drift_of_its_kind_at_its_event(tmp_path, k
     assert len(run.seen) == 1
 
 
+@pytest.mark.full
 def test_headers_and_ids_that_change_by_themselves_are_no_drift(tmp_path):
     def agent(server, **more):
         return client(server).chat.completions.create(model="m", messages=HI, **more).id
@@ -254,6 +264,7 @@ def test_headers_and_ids_that_change_by_themselves_are_no_drift(tmp_path):
     assert again.drift is None
 
 
+@pytest.mark.full
 def test_without_content_only_digests_are_kept(tmp_path):
     run = twice(tmp_path, tries_again, chat("one"), capture="off")
     (event,) = events(run.tape, "llm_call")
@@ -269,6 +280,7 @@ def gemini(server):
     return httpx.post(url, json=asked).json()
 
 
+@pytest.mark.full
 def test_an_endpoint_that_is_asked_by_plain_http_is_a_provider_too(tmp_path):
     run = twice(tmp_path, gemini, chat("one"))
     (event,) = events(run.tape, "llm_call")
