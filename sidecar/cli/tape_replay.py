@@ -21,6 +21,7 @@ from sidecar.capture.order import Order
 from sidecar.capture.plan import MODES, Plan
 from sidecar.capture.process import git_of
 from sidecar.cli.options import common, profiled, say, talk
+from sidecar.cli.tape_effect import effect
 from sidecar.cli.tape_plan import check_fits, read_plan
 from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
 from sidecar.cli.tape_run import Ended, argv_of, is_callee, run, running
@@ -47,6 +48,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--repeat-last", multiple=True, metavar="TOOL", help="Answers as at last, for ever.")
 @click.option("-o", "--to", type=_FILE, default=None, help="The new tape; it must not be there.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, help="Seconds.")
+@click.option(
+    "--controls",
+    type=click.IntRange(0, 1000),
+    default=5,
+    show_default=True,
+    help="Runs on either side to measure a change with, where --patch and --live go together.",
+)
+@click.option("--assertions", type=_FILE, default=None, help="What a good run is, to measure by.")
 @profiled(bisect=True)
 @common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
 def replay(
@@ -55,6 +64,8 @@ def replay(
     roots: Sequence[Path],
     to: Path | None,
     timeout: float | None,
+    controls: int,
+    assertions: Path | None,
     exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
@@ -94,7 +105,11 @@ def replay(
             git=git_of(roots[0] if roots else Path.cwd()) if place is not None else None,
             argv=argv_of(command),
         )
-        ended = run(command, order, quiet=output != "text", seconds=timeout)
+
+        def again(asked_for: Order, *, quiet: bool = True) -> Ended:
+            return run(command, asked_for, quiet=quiet, seconds=timeout)
+
+        ended = again(order, quiet=output != "text")
         value = _told(tape, recorded, plan, ended, exits)
         value["to"] = None if to is None else str(to)
         new = found = None
@@ -102,6 +117,8 @@ def replay(
             new = read_tape(place)
             found = diffed(recorded, new)
             value |= compared(tape, recorded, new, found, to)
+        if plan.mode == "counterfactual" and plan.live and value["outcome"] == "shown" and controls:
+            value["effect"] = effect(order, again, place, runs=controls, assertions=assertions)
     for line in lines_of(value, ended.fault):
         talk(line)
     if output == "text":

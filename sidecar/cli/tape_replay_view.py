@@ -3,13 +3,17 @@
 from pathlib import Path
 from typing import Any, Final
 
+from sidecar.capture.comparable import fingerprints
+from sidecar.capture.match import slower
 from sidecar.cli.tape_diff_view import Side, diff_told
+from sidecar.cli.tape_effect import effect_line
 from sidecar.outcome import Exits
 from sidecar.plain import plain
 from sidecar.replay.diff import compare
 from sidecar.replay.diff.model import Diff
 from sidecar.tape.faults import TapeIncomparable
 from sidecar.tape.files import tape_codecs
+from sidecar.tape.model import Event
 from sidecar.tape.tape import Tape
 
 _CHANGES_MAX: Final = 200
@@ -30,12 +34,24 @@ def compared(path: Path, recorded: Tape, new: Tape, found: Diff, to: Path | None
     told = diff_told(found, sides, _CHANGES_MAX, Exits())
     told = {key: item for key, item in told.items() if key not in ("profile", "exit_code")}
     computed = new.examination.computed
+    pairs = [
+        (recorded.events[row.seq_l], new.events[row.seq_r])
+        for one in found.agents
+        for row in one.rows
+        if row.seq_l is not None and row.seq_r is not None
+    ]
     return {
+        "fingerprint": list(fingerprints(recorded.header, new.header)),
+        "latency": [other.seq for one, other in pairs if slower(one, _took(other))],
         "events": len(new.events),
         "exact_digest": computed.exact_digest,
         "behavior_digest": computed.behavior_digest,
         "diff": told,
     }
+
+
+def _took(event: Event) -> int:
+    return event.t.get("end", 0) - event.t.get("start", 0)
 
 
 def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
@@ -88,6 +104,12 @@ def shown(value: dict[str, Any]) -> list[str]:
         )
         kinds = ", ".join(first["drift"])
         lines.append(f"first divergence: {first['kind']} ({kinds}) at seq {seqs}")
+    if "effect" in value:
+        lines.append(effect_line(value["effect"]))
+    if value.get("fingerprint"):
+        lines.append(f"FINGERPRINT: another {', '.join(value['fingerprint'])} than recorded")
+    if value.get("latency"):
+        lines.append(f"LATENCY: {len(value['latency'])} events took twice as long as recorded")
     if diff and diff["noise"]:
         lines.append(f"noise: {diff['noise']} events differ only in what does not count")
     return lines

@@ -249,6 +249,27 @@ def test_a_declared_change_of_requests_goes_live_where_the_plan_says_so(
 
 
 @pytest.mark.requirement("REP-03")
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"what": "prompt", "patch": [{"op": "add", "path": "/messages/-", "value": "please"}]},
+        {"what": "policy", "name": "most", "value": {"echo": [0, 0, 7]}},
+    ],
+)
+def test_a_control_changes_nothing_and_is_live_from_the_same_event_on(tape, tmp_path, patch):
+    plan = {"mode": "counterfactual", "patches": [patch], "live": ["provider"]}
+    world = World()
+    _, player, new = rerun(tape, shop(world), tmp_path, control=True, **plan)
+    changed = seqs(tape)["llm_call", "m-1"] if patch["what"] == "prompt" else 1
+    assert player.told.parted == changed and player.told.live == {"provider": 1}
+    assert [one[0] for one in world.done] == ["llm_call"]
+    assert compared(tape, new).outcome == "identical" and player.told.stopped is None
+    assert player.plan.requests == ()
+    with pytest.raises(ValueError, match="something live"):
+        plan_of({**plan, "live": [], "control": True})
+
+
+@pytest.mark.requirement("REP-03")
 def test_a_prefix_that_is_another_means_that_nothing_can_be_compared(tape, tmp_path):
     refund = seqs(tape)["tool_call", "refund"]
     plan = {

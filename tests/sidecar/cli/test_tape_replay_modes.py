@@ -59,6 +59,8 @@ KEYS = {
     *("done", "taint", "target_exit", "target_signal", "to"),
 }
 
+NEW = {"behavior_digest", "diff", "fingerprint", "latency"}
+
 
 class Shop(AgentFolder):
     def run(self, *words, output="json", options=()):
@@ -100,7 +102,7 @@ def test_a_changed_policy_is_shown_and_exits_0(shop, tmp_path):
     ran = shop.run(*patch, "-o", "new.tape")
     told = ran.json
     assert (ran.code, told["outcome"], told["done"]["parted"]) == (0, "shown", 1)
-    assert told.keys() == {*KEYS, "behavior_digest", "diff"} and shop.called == []
+    assert told.keys() == {*KEYS, *NEW} and shop.called == []
     assert "the first change is at seq 1; 6 events instead of 8" in ran.err
     first = told["diff"]["first_divergence"]
     assert (first["seq_l"], first["seq_r"], first["drift"]) == (1, 1, ["OUTPUT"])
@@ -173,6 +175,30 @@ def test_a_fault_and_a_prefix_that_is_another(shop):
     ran = shop.run(*shop.patch({**fault, "seq": 4}))
     assert (ran.code, ran.json["outcome"]) == (2, "incomparable")
     assert "PREFIX" in ran.err and shop.called == []
+
+
+@pytest.mark.full
+@pytest.mark.requirement("REP-03")
+def test_where_a_model_is_live_the_change_is_measured_against_unchanged_runs(shop, tmp_path):
+    patch = [{"op": "replace", "path": "/messages/0", "value": "refund 1?"}]
+    change = shop.patch({"what": "prompt", "patch": patch}, live=["provider"])
+    (tmp_path / "good.yaml").write_text(
+        "assertions:\n  - {spec: never_calls, args: {tools: [refund]}}\n"
+    )
+    words = ("--controls", "3", "--assertions", "good.yaml", *LLM)
+    ran = shop.run(*change, *words)
+    told = ran.json["effect"]
+    assert (ran.code, ran.json["outcome"], shop.called) == (0, "shown", ["model"] * 6)
+    assert (told["candidates_good"], told["controls_good"], told["effect"]) == (3, 0, 1.0)
+    assert told["candidates"] == told["controls"] == 3 and 0 < told["low"] < told["high"] <= 1
+    assert (
+        "3 of 3 changed runs and 0 of 3 unchanged ones"
+        in shop.run(*change, *words, output="text").out
+    )
+    # The agent's own change has nothing to be measured against, and that is said.
+    shop.change("refund {", "please refund {")
+    ran = shop.run(*shop.patch({"what": "prompt"}, live=["provider"]), *words)
+    assert ran.code == 0 and "in the agent itself" in ran.json["effect"]["reason"]
 
 
 ENDS = {
