@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from sidecar import clock
 from sidecar.cli.options import common, emit, profiled, talk
@@ -151,7 +152,11 @@ def _pages(found: Sequence[Any], page: Path, exits: Exits) -> None:
             pair: Pair = one.pair
             end = worst(each.told.end for each in one.sides)
             report = asserted_report(
-                [each.told.judged for each in one.sides],
+                [
+                    # Not the file's name: it is where it was unpacked to, this time.
+                    replace(each.told.judged, name=f"{pair.name}/{each.name}", role=each.name)
+                    for each in one.sides
+                ],
                 outcome="fail" if end is Outcome.FAILED else "pass",
                 exit_code=exits.code(end),
                 profile=exits.profile,

@@ -112,6 +112,9 @@ def test_there_is_a_page_of_each_pair_with_both_runs_in_it(told):
         data = json.loads(block)
         assert len(data["tapes"]) == 2 + pair.changed and data["beside"] is not None
         assert data["report"]["title"] == pair.title
+        names = [run["name"] for run in data["report"]["runs"]]
+        assert names[:2] == [f"{pair.name}/before", f"{pair.name}/after"]
+        assert "/tmp" not in json.dumps(data["report"])
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
