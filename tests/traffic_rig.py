@@ -52,6 +52,7 @@ async def calls(each):
     await each.refund("17", key=None, **parent(LOST))
     refused = await each.refund("19", key="d", amount=900, **parent(LOST))
     assert await each.approve(refused.json["approval"]["id"], "deny") is None
+    await each.ask("POST", "/payments/nothing", **parent(LOST))  # no tool
     await each.ask("GET", "/payments/orders/17")  # of no trace
     other = each.credential("agent", project="other")
     await each.ask("GET", "/payments/orders/others", credential=other, **parent(READ))

@@ -410,7 +410,8 @@ class Gateway:
         else:
             opened = (opening.call, opening.received, prepared, opening)
             return Performer(desk, principal, *opened, audience)
-        call = nameless_call(principal, call_id=call_id, now_ns=now_ns)
+        trace_id = trace_context(request.headers).trace_id
+        call = nameless_call(principal, call_id=call_id, trace_id=trace_id, now_ns=now_ns)
         return Performer(desk, principal, call, Malformed(refusal=refusal))
 
     def _count(

@@ -153,7 +153,9 @@ def crowded(opening: Opening, *, full: bool) -> Opening:
     return structs.replace(opening, received=received)
 
 
-def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedCall:
+def nameless_call(
+    principal: Principal, *, call_id: str, trace_id: str | None, now_ns: int
+) -> OpenedCall:
     """A request that is no action, for its receipt: no tool, no hash, taken for irreversible."""
     return OpenedCall(
         call_id=call_id,
@@ -164,6 +166,7 @@ def nameless_call(principal: Principal, *, call_id: str, now_ns: int) -> OpenedC
         class_="irreversible",
         action_hash="",
         started_at_ns=now_ns,
+        trace_id=trace_id,
     )
 
 

@@ -279,6 +279,8 @@ def _fidelity(trace: AgentTrace, made: Mapping[str, Made]) -> Fidelity:
         if one is None:
             known += present(step)
             continue
+        if not one.receipt.tool:
+            continue
         known.append(_arguments(step, one) is not None)
         if _status(step, one) == "ok":
             known.append(one.answer is not None or one.result is not None)

@@ -91,6 +91,7 @@ def test_each_call_is_its_decision_its_votes_its_call_and_its_result(written, tm
         ("tool_call", "issue_refund", "unset"),
         ("tool_result", "issue_refund", "deferred"),
         ("human_input", "issue_refund", "ok"),
+        ("error", "request for no known tool", "error"),  # and no call
         ("terminal", "", "unset"),
     ]
     said = [tape.payload(one, "out") for one in tape.events if one.kind == "human_input"]
@@ -98,7 +99,7 @@ def test_each_call_is_its_decision_its_votes_its_call_and_its_result(written, tm
     errors = [one.err.type for one in tape.events if one.err]
     assert errors == [
         *("approval_required", "outcome_unknown", "outcome_unknown"),
-        *("idempotency_key_required", "approval_required"),
+        *("idempotency_key_required", "approval_required", "no_such_tool"),
     ]
     results = [one for one in tape.events if one.kind == "tool_result"]
     assert tape.payload(results[1], "out") == {"order": "17", "refunded": 20}
