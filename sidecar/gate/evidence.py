@@ -54,6 +54,10 @@ def conclude(result: ReplayResult, *, verdict_id: str, now_ns: int) -> Verdict:
     """The gate's verdict on a replay."""
     pins, results = result.pins, result.results
     decision = decide(results, deterministic=pins.deterministic)
+    ran: dict[str, list[str]] = {}
+    for run in result.runs:
+        if run.side == "candidate":
+            ran.setdefault(run.case, []).append(run.conclusion)
     return Verdict(
         verdict_id=verdict_id,
         project=pins.project,
@@ -75,7 +79,7 @@ def conclude(result: ReplayResult, *, verdict_id: str, now_ns: int) -> Verdict:
             "deterministic": pins.deterministic,
             "seeds": pins.seeds,
             "runs": len(result.runs),
-            "cases": [_case(one) for one in results],
+            "cases": [_case(one, ran.get(one.case, [])) for one in results],
         },
     )
 
@@ -181,7 +185,7 @@ def _failure(one: CaseResult) -> Failure:
     )
 
 
-def _case(one: CaseResult) -> dict[str, Any]:
+def _case(one: CaseResult, runs: list[str]) -> dict[str, Any]:
     return {
         "case": one.case,
         "title": one.title,
@@ -189,6 +193,7 @@ def _case(one: CaseResult) -> dict[str, Any]:
         "class": one.case_class,
         "baseline": one.baseline,
         "candidate": one.candidate,
+        "runs": runs,
     }
 
 

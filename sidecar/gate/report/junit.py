@@ -70,7 +70,8 @@ def _case(case: Case) -> Element:
     below = SubElement(element, kind, type=_legal(case.rule or kind), message=_legal(_said(case)))
     below.text = _legal_lines(_told(case))
     broken = [one for one in case.attempts if one.status in ("fail", "error")]
-    for attempt in broken[1:]:  # the first one is the failure itself
+    # The first one is the failure itself, unless the failure is that they differ.
+    for attempt in broken if case.flaky else broken[1:]:
         _attempt(element, "rerun", case, attempt)
     return element
 

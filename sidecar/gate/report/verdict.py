@@ -1,15 +1,18 @@
 """A gate's verdict as a report: a case for each case of the suite."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from processors.model.verdict import Failure, Verdict
-from sidecar.gate.report.model import Case, Outcome, Report, Status, report
+from sidecar.gate.report.model import Attempt, Case, Outcome, Report, Status, report
 from sidecar.gate.report.signature import signature
 from sidecar.gate.report.verdict_text import summary
 from sidecar.outcome import Exits
 
 _ERRORS: Final = frozenset({"void", "incomplete", "flaky"})
+_RAN: Final[Mapping[str, Status]] = {"passed": "pass", "failed": "fail"}
 _OUTCOMES: Final[Mapping[str | None, Outcome]] = {
     "PASS": "pass",
     "WARN": "warn",
@@ -58,17 +61,24 @@ def _case(verdict: Verdict, case: dict[str, Any], failure: Failure | None) -> Ca
         status=status,
         quarantined=kind == "quarantined",
         detail=case["title"],
+        attempts=_attempts(case.get("runs", ())),
     )
     if failure is None:
         return made
     said = f"{failure.expectation}: {failure.detail}" if failure.expectation else failure.detail
     first = f"; first difference: {failure.first_difference}" if failure.first_difference else ""
-    return Case(
-        id=made.id,
-        group=made.group,
-        rule=kind,
-        status=status,
-        quarantined=made.quarantined,
+    return replace(
+        made,
         detail=said + first,
         signature=signature(f"gate/{kind}:{failure.case}:{failure.expectation}"),
+    )
+
+
+def _attempts(runs: Sequence[str]) -> tuple[Attempt, ...]:
+    """The candidate's runs of a case, where there were several."""
+    if len(runs) < 2:
+        return ()
+    return tuple(
+        Attempt(status=_RAN.get(one, "error"), detail=f"run {number}: {one}")
+        for number, one in enumerate(runs, 1)
     )

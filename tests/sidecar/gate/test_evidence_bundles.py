@@ -146,6 +146,25 @@ def test_reports_say_the_verdict_and_the_first_thing_that_failed(tmp_path):
     assert "why &#124; so" in shown and "&#60;says&#62;" in shown
 
 
+def test_runs_of_one_case_that_differ_are_told_as_attempts_of_it():
+    found = result("passed")
+    runs = (*found.runs[:3], record("candidate", 2, "failed"))
+    runs = (*runs[:3], msgspec.structs.replace(runs[3], digest="sha256:other"))
+    mixed = msgspec.structs.replace(found, runs=runs, results=compared(found.pins, runs))
+    told = verdict_report(conclude(mixed, verdict_id="v", now_ns=1))
+    (case,) = told.cases
+    assert (case.rule, case.status, told.counts.flaky) == ("flaky", "error", 1)
+    assert [one.status for one in case.attempts] == ["pass", "fail"]
+    suite = ElementTree.fromstring(junit.render(told))
+    assert suite.get("tests") == "1" and [one.tag for one in suite.find("testcase")] == [
+        "error",
+        "rerunFailure",
+    ]
+    again = verdict_report(conclude(result("failed"), verdict_id="v", now_ns=1))
+    suite = ElementTree.fromstring(junit.render(again))
+    assert [one.tag for one in suite.find("testcase")] == ["failure", "rerunFailure"]
+
+
 def test_what_both_runs_of_a_side_lack_is_said_once():
     (failure,) = conclude(result("passed", void="twin_gap: x"), verdict_id="v", now_ns=1).failures
     assert failure.detail == "candidate: twin_gap: x"
