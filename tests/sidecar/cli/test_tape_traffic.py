@@ -25,10 +25,11 @@ def written(request, tmp_path_factory):
         yield Store(tmp_path_factory.mktemp("traffic"), stack, request.param)
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
+@pytest.fixture(scope="module", params=["sqlite", POSTGRES])
+def published(request, tmp_path_factory):
+    """A store with its telemetry."""
     with ExitStack() as stack:
-        store = Store(tmp_path_factory.mktemp("published"), stack)
+        store = Store(tmp_path_factory.mktemp("published"), stack, request.param)
         store.publish()
         yield store
 
