@@ -128,6 +128,7 @@ class ModelServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a head and a body are two writes
 
     def _handle(self):
         length = int(self.headers.get("content-length") or 0)

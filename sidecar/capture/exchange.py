@@ -38,8 +38,12 @@ _PATHS: Final = (
 _TOLD: Final = ("messages", "input", "prompt", "contents")
 _IN_PATH: Final = re.compile(r"/(?:models|deployments)/([^/:]{1,200})")
 _SECRET: Final = re.compile(
-    r"(?:^|[-_])(?:auth\w*|\w*authorization|api[-_]?key|key|\w*token|\w*secret|password|passwd|pwd"
-    r"|cookies?|credentials?|sig|signature|session\w*|sid|code|assertion|jwt)(?:$|[-_])"
+    r"(?:^|[-_])(?:auth|\w*authorization|\w*token|\w*secret|password|passwd|pwd|cookies?"
+    r"|credentials?|sig|signature|session\w*|sid|assertion|jwt)(?:$|[-_])"
+    r"|^key$|(?:api|access|secret|private|subscription|client|license|auth)[-_]?key(?:$|[-_])"
+)
+_PAGING: Final = re.compile(
+    r"^(?:next|prev|page|continuation|sync|cursor)[-_]?(?:page)?[-_]?token$"
 )
 _PLUMBING: Final = frozenset(
     (
@@ -47,6 +51,7 @@ _PLUMBING: Final = frozenset(
         *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
         *("traceparent", "tracestate", "baggage", "b3", "sentry-trace", "x-amzn-trace-id"),
         *("x-request-id", "request-id", "x-client-request-id", "x-correlation-id", "date"),
+        *("amz-sdk-invocation-id", "amz-sdk-request", "x-goog-api-client"),
     )
 )
 _PLUMBING_STARTS: Final = ("x-stainless-", "x-b3-", "x-datadog-", "x-cloud-trace", "x-amz-date")
@@ -199,7 +204,8 @@ def dict_of(headers: Headers) -> dict[str, Any]:
 
 def is_secret(name: str) -> bool:
     """Whether a header or a query's key names a credential."""
-    return _SECRET.search(name.lower()) is not None
+    folded = name.lower()
+    return _SECRET.search(folded) is not None and _PAGING.match(folded) is None
 
 
 def _model(method: str, path: str, body: Any) -> str | None:

@@ -195,7 +195,8 @@ def _recorded(content: Any, recording: Recording) -> Callable[[], Awaitable[byte
             while not data and not content.at_eof():
                 data, _ = await content.readchunk()
         except asyncio.CancelledError:
-            raise  # who reads gave up waiting, and may read again
+            recording.waiting = True  # who reads gave up, and may read again
+            raise
         except BaseException as error:
             recording.failed(error)
             raise

@@ -123,6 +123,7 @@ class Recording:
         self._whole: list[bytes] = []
         self._bytes = self._pieces = 0
         self._kept, self.over = True, False
+        self.waiting = False  # whether the client gave up while it waited for more
         _open.add(self)
 
     def __del__(self) -> None:
@@ -130,6 +131,7 @@ class Recording:
 
     def feed(self, data: bytes) -> None:
         """A piece as it passes, in the answer's encoding."""
+        self.waiting = False
         if data and not self.over:
             self._guarded(lambda: self._take(self._decoder.feed(bytes(data))))
 
@@ -148,13 +150,15 @@ class Recording:
             self._close("ok", None)
         else:
             self._guarded(self._finish)
-            self._close("cancelled" if self._cut else "ok", None, {"unread": True})
+            more = {"unread": True, **({"waiting": True} if self.waiting else {})}
+            self._close("cancelled" if self._cut or self.waiting else "ok", None, more)
 
     def failed(self, error: BaseException) -> None:
         """The answer broke off."""
         if self.over:
             return
         if type(error).__name__ in ("CancelledError", "GeneratorExit"):
+            self.waiting = type(error).__name__ == "CancelledError"
             self.closed()
             return
         self._guarded(self._finish)
@@ -322,8 +326,11 @@ class Playing(Unsent):
             await self._x.arrive()
 
     async def arrive(self) -> None:
-        """The last piece was handed on: wait until it is the turn of its end."""
-        if not self._wire.get("unread"):
+        """The last piece was handed on: wait until it is the turn of its end.
+
+        Who waited in vain for more waits in vain again.
+        """
+        if self._wire.get("waiting") or not self._wire.get("unread"):
             await self._x.arrive()
 
     def after(self) -> None:

@@ -15,6 +15,8 @@ import urllib3
 from model_rig import CUT, Hold, ModelServer, Reply, chat, chat_stream, sse
 from wires_rig import Twice, events, twice
 
+from sidecar.capture.exchange import is_secret
+
 JSON = {"city": "Oslo", "degrees": 7.0, "rain": [1, 2.50, True, None], "Zürich": "é"}
 PRETTY = Reply(json.dumps(JSON, indent=2) + "\n")
 
@@ -620,3 +622,76 @@ def test_a_fault_of_the_recorder_is_never_the_agents(tmp_path, monkeypatch):
     run = twice(tmp_path, agent, routes=routes)
     assert run.seen == [({"a": 1}, ['data: {"n":1}', ""])]
     assert run.tape.seal.counters.truncated == 2
+
+
+async def listens_httpx(server, heard):
+    client = httpx.AsyncClient()
+    async with client, client.stream("GET", f"{server.url}/events") as answer:
+        async for line in answer.aiter_lines():
+            heard(line)
+
+
+async def listens_aiohttp(server, heard):
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}/events") as answer:
+        async for piece in answer.content.iter_any():
+            heard(piece)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("listens", [listens_httpx, listens_aiohttp])
+def test_who_was_stopped_while_waiting_for_more_waits_again(tmp_path, listens):
+    async def agent(server):
+        heard, first = [], asyncio.Event()
+        task = asyncio.create_task(
+            listens(server, lambda piece: heard.append(piece) or first.set())
+        )
+        await first.wait()
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return heard
+
+    hold = Hold()
+    with ModelServer() as server:
+        run = Twice(tmp_path, agent)
+        server.on("GET", "/events", sse({"n": 1}, {"n": 2}, holds={1: hold}))
+        run.record(server)
+        hold.go()
+    (result,) = events(run.tape, "tool_result")
+    assert (result.st, len(result.chunks)) == ("cancelled", 1)
+    assert run.replay().drift is None
+    assert run.seen[1] == run.seen[0]
+
+
+@pytest.mark.full
+def test_a_call_that_the_agent_gave_up_is_given_up_again(tmp_path):
+    async def agent(server):
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            try:
+                await asyncio.wait_for(client.get("/slow"), 0.05)
+            except TimeoutError:
+                return (await client.get("/fast")).json()
+
+    hold = Hold()
+    with ModelServer() as server:
+        run = Twice(tmp_path, agent)
+        server.on("GET", "/slow", Reply(parts=[hold, b"late"]))
+        server.on("GET", "/fast", Reply({"fast": True}))
+        run.record(server)
+        hold.go()
+    assert [event.st for event in events(run.tape, "tool_result")] == ["cancelled", "ok"]
+    assert run.same() == {"fast": True}
+
+
+HIDDEN = "Authorization x-api-key X-Goog-Api-Key key sid X-Amz-Signature access_token Auth"
+SHOWN = "country_code Idempotency-Key max_tokens sort_key pageToken next_page_token author monkey"
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden"),
+    [(one, True) for one in HIDDEN.split()] + [(one, False) for one in SHOWN.split()],
+)
+def test_which_names_say_credential(name, hidden):
+    assert is_secret(name) is hidden
