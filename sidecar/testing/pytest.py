@@ -16,7 +16,7 @@ import inspect
 import os
 import re
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -196,7 +196,7 @@ def _wanted(item: pytest.Item) -> "Wanted":
     return Wanted(
         path=os.path.relpath(path) if path.is_relative_to(os.getcwd()) else str(path),  # noqa: PTH109
         assertions=tuple(folder / one if isinstance(one, str) else one for one in several),
-        roots=tuple(item.config.getini("tape_roots")) or (item.config.rootpath,),
+        roots=_roots(item),
         patches=tuple(given.pop("patches", ())),
         live=tuple(given.pop("live", ())),
         **given,
@@ -225,20 +225,27 @@ def _drift_text(item: pytest.Item, taped: "TapedTest", error: "Drifted") -> str:
 
     again = f"pytest --tape-record=all {item.nodeid!r}"
     lines = drift_text(taped.path, error.drift, taped.tape, again).splitlines()
-    place = _asked_from(error.__traceback__) if error.drift.asked is not None else ""
+    place = ""
+    if error.drift.asked is not None:
+        place = _asked_from(error.__traceback__, [str(root) for root in _roots(item)])
     return "\n".join([lines[0], *([place] if place else []), *lines[1:]])
 
 
-def _asked_from(trace: TracebackType | None) -> str:
-    """The last line outside of this program that led to a drift."""
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+def _asked_from(trace: TracebackType | None, roots: Sequence[str]) -> str:
+    """The last line of the agent's own files that led to a drift."""
     found = ""
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith((ours, "<")) and "_pytest" not in code.co_filename:
+        own = any(code.co_filename.startswith(root + os.sep) for root in roots)
+        if own and "site-packages" not in code.co_filename:
             found = f"  asked from {code.co_filename}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
     return found
+
+
+def _roots(item: pytest.Item) -> tuple[Any, ...]:
+    """Folders of the agents' own files."""
+    return tuple(item.config.getini("tape_roots")) or (item.config.rootpath,)
 
 
 def _file_name(item: pytest.Item) -> str:
