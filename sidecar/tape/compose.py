@@ -42,6 +42,7 @@ from sidecar.tape.value import address, encoded
 
 INLINE_BYTES_MAX: Final = 2048
 SEEN_MAX: Final = 1000
+WORDS_MAX: Final = 1000
 NOTHING: Final = object()
 
 Put = Callable[[str, bytes], None]
@@ -103,6 +104,7 @@ class Composer:
         self._codecs = codecs or Codecs(DEFAULT)
         self._put, self._content, self._blob_max = put_blob, content, blob_bytes_max
         self.seen: set[str] = set()
+        self._words: dict[str, str] = {}
         self.line = b""
         self._captured_ns = nanoseconds(header.captured_at)
         self.header = self._redacted_header(header)
@@ -243,9 +245,14 @@ class Composer:
         return EventError(type=self._word(kind), message=found.digest)
 
     def _word(self, text: str) -> str:
-        """A name redacted; what no UTF-8 has becomes a question mark."""
-        plain = text.encode(errors="replace").decode()
-        return str(self._redactor.value(plain, self._noted())) if plain else plain
+        """A name redacted (they come again and again); what no UTF-8 has is a question mark."""
+        found = self._words.get(text)
+        if found is None:
+            plain = text.encode(errors="replace").decode()
+            found = str(self._redactor.value(plain, self._noted())) if plain else plain
+            if len(self._words) < WORDS_MAX:
+                self._words[text] = found
+        return found
 
     def _attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         if not attributes:

@@ -32,8 +32,11 @@ def encoded(value: Any, depth: int = 0) -> Any:
     if kind is str or value is None or kind is bool:
         return value
     if kind is float:
-        # RFC 8785 writes these without a point, and they would come back as integers it refuses.
-        return _big(int(value)) if INTEGER_MAX < abs(value) < _EXPONENT_FROM else value
+        if not value.is_integer() or abs(value) >= _EXPONENT_FROM:
+            return value
+        # RFC 8785 writes these without a point: they come back as integers, where it has them.
+        whole = int(value)
+        return whole if -INTEGER_MAX <= whole <= INTEGER_MAX else _big(whole)
     if kind is int:
         return value if -INTEGER_MAX <= value <= INTEGER_MAX else _big(value)
     if depth > DEPTH_MAX:
