@@ -209,6 +209,15 @@ def test_everything_can_be_reached_and_done_by_keys(opened, tmp_path):
     assert focused(page) == "detail" and "#7 pay" in page.locator("#detail").inner_text()
     page.keyboard.press("Escape")
     assert focused(page) == "events"
+    page.fill("#search", "")
+    page.focus(".lanes button")
+    page.keyboard.press("Enter")
+    assert focused(page) == "a" and page.locator(".lanes button[aria-pressed=true]").count() == 1
+    page.keyboard.press("Enter")
+    assert page.locator(".lanes button[aria-pressed=true]").count() == 0
+    page.focus("#clear")
+    page.keyboard.press("Enter")
+    assert focused(page) == "clear"
     page.focus("#tab-timeline")
     page.keyboard.press("End")
     page.keyboard.press("n")

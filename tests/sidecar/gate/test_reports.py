@@ -2,9 +2,12 @@
 
 import json
 import re
+from xml.etree import ElementTree
 
 import jsonschema_rs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from report_rig import EVIL, diff_report, evil_report, tape
 
 from sidecar.evaluate.assertions.conclude import asserted
@@ -12,7 +15,7 @@ from sidecar.evaluate.assertions.parse import assertions_of
 from sidecar.gate.report.asserted import Judged, asserted_report
 from sidecar.gate.report.compared import compared_report
 from sidecar.gate.report.json import told
-from sidecar.gate.report.model import Attempt, Case, report
+from sidecar.gate.report.model import Attempt, Case, Place, Run, Step, report
 from sidecar.gate.report.render import render
 from sidecar.gate.report.schema import document
 from sidecar.gate.report.signature import signature
@@ -25,6 +28,7 @@ KEYS = {
     *("schema", "command", "title", "outcome", "profile", "exit_code", "counts", "runs", "cases"),
     *("drifts", "first_divergence", "notes", "facts"),
 }
+STATUSES = ("pass", "fail", "skip", "error")
 ASKED = """assertions:
   - {id: few, spec: max_repeats, args: {max: 3}}
   - {id: none, spec: never_calls, args: {tools: [drop]}}
@@ -140,3 +144,53 @@ def test_a_report_is_as_its_published_schema_says(tmp_path):
     for key in KEYS:
         without = {name: value for name, value in told(made()).items() if name != key}
         assert list(validator.iter_errors(without))
+
+
+TEXTS = st.text(max_size=30)  # lone surrogates and controls among them
+
+
+@st.composite
+def any_reports(draw):
+    """Reports with any text in any field that takes one."""
+    text = lambda: draw(TEXTS)  # noqa: E731
+    runs = tuple(
+        Run(name=text(), role=text(), tape_id=text(), exact_digest=text(), error=text())
+        for _ in range(draw(st.integers(0, 2)))
+    )
+    cases = tuple(
+        Case(
+            id=text(), group=text(), rule=text(), status=draw(st.sampled_from(STATUSES)),
+            detail=text(), code=text(), agent=text(), quarantined=draw(st.booleans()),
+            seq=draw(st.none() | st.integers(0, 9)), run=draw(st.none() | st.integers(0, 3)),
+            drift=(text(),), steps=(Step(seq=1, text=text()),), owner=text(), until=text(),
+            attempts=(Attempt(status=draw(st.sampled_from(STATUSES)), detail=text()),),
+            places=(Place(side="in", pointer=text(), left={text(): text()}),),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    )  # fmt: skip
+    return report(
+        command=text(), title=text(), outcome="fail", exit_code=1, runs=runs, cases=cases,
+        notes=(text(),), facts={text(): text()},
+    )  # fmt: skip
+
+
+@settings(max_examples=15)
+@given(any_reports())
+def test_any_text_is_told_in_every_form_and_none_is_broken_by_it(value):
+    assert json.loads(render(value, "json")).keys() == KEYS
+    root = ElementTree.fromstring(render(value, "junit"))
+    assert len(root.findall("testcase")) == len(value.cases)
+    sarif = json.loads(render(value, "sarif").encode("utf-8"))
+    assert len(sarif["runs"][0]["results"]) == value.counts.failed
+    page = render(value, "html").encode("utf-8").decode()
+    assert page.count("<script") == page.count("</script") == 2
+    block = page.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(block)["report"]["title"] == value.title
+    table = [one for one in render(value, "markdown").split("\n") if one.startswith("|")]
+    assert all(line.count("|") == 6 for line in table)
+    assert len(render(value, "text").splitlines()) == 2 + len(runs_and_rest(value))
+
+
+def runs_and_rest(value):
+    shown = [case for case in value.cases if case.status != "pass"]
+    return [*value.runs, *shown, *value.notes, *value.facts]

@@ -146,6 +146,10 @@ addEventListener("beforeprint", () => {
   document.getElementById("paper")?.remove();
   document.body.append(paper);
 });
+// The lanes are drawn in the colours there were.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+  build(state.tab, document.activeElement?.id),
+);
 addEventListener("afterprint", () => document.getElementById("paper")?.remove());
 
 const remembered = settings.get("language");

@@ -73,10 +73,10 @@ const milliseconds = (value) =>
   value >= 1000 ? (value / 1000).toFixed(2) + " s" : value.toFixed(value < 10 ? 2 : 0) + " ms";
 const runName = (place) => REPORT.runs[place]?.name ?? "";
 
-function choice(label, value, options, change) {
+function choice(label, value, options, change, id) {
   const select = el(
     "select",
-    { onchange: (event) => change(event.target.value) },
+    { id, onchange: (event) => change(event.target.value) },
     options.map(([one, shown]) => el("option", { value: one }, shown)),
   );
   select.value = value;

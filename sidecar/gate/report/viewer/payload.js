@@ -79,21 +79,19 @@ function jumps(place, seqs) {
   return el(
     "span",
     {},
-    seqs
-      .slice(0, 50)
-      .map((seq) => [
-        el(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            "aria-label": t("jump", seq),
-            onclick: () => goTo(place, seq),
-          },
-          "#" + seq,
-        ),
-        " ",
-      ]),
+    seqs.slice(0, 50).map((seq) => [
+      el(
+        "button",
+        {
+          type: "button",
+          class: "link",
+          "aria-label": t("jump", seq),
+          onclick: () => goTo(place, seq),
+        },
+        "#" + seq,
+      ),
+      " ",
+    ]),
     seqs.length > 50 ? "…" : null,
   );
 }

@@ -1,19 +1,20 @@
 // The events of one tape: lanes by agent, filters, the list, and the event that is chosen.
 const LANES = 40;
-let timelineList = null;
+const AGENTS = 500;
 
 function preview(event) {
   const found = payload(event.in) ?? payload(event.out);
   return found?.[1]?.slice(0, 200) ?? "";
 }
 
-function matches(event, seq, query) {
+function matches(tape, event, seq, query) {
   if (!query) return true;
   if (query.startsWith("#")) return String(seq) === query.slice(1);
   const inside = (text) => text && text.toLowerCase().includes(query);
   return (
     inside(event.name) ||
     inside(event.kind) ||
+    inside(tape.agents[event.agent ?? 0]) ||
     inside(event.error) ||
     inside(payload(event.in)?.[1]) ||
     inside(payload(event.out)?.[1]) ||
@@ -28,7 +29,7 @@ function filtered(tape) {
     if (state.kind && event.kind !== state.kind) return;
     if (state.agent !== "" && String(event.agent ?? 0) !== state.agent) return;
     if (state.status && (event.status ?? "unset") !== state.status) return;
-    if (matches(event, seq, query)) found.push(seq);
+    if (matches(tape, event, seq, query)) found.push(seq);
   });
   return found;
 }
@@ -84,7 +85,7 @@ function lanes(tape, marks, refresh) {
         {
           type: "button",
           class: "lane" + (agent % 6),
-          "aria-pressed": state.agent === String(agent) ? "true" : "false",
+          "data-agent": agent,
           onclick: () => {
             state.agent = state.agent === String(agent) ? "" : String(agent);
             refresh();
@@ -132,8 +133,9 @@ function timelineView() {
           (value) => {
             state.tape = Number(value);
             state.agent = "";
-            build("timeline");
+            build("timeline", "tape");
           },
+          "tape",
         )
       : null;
   if (!tape)
@@ -165,7 +167,6 @@ function timelineView() {
     },
     open: () => detail.focus(),
   });
-  timelineList = list;
   const describe = (seq) =>
     detail.replaceChildren(
       ...(seq === undefined || !tape.events[seq]
@@ -175,14 +176,28 @@ function timelineView() {
             eventView(place, seq),
           ]),
     );
-  const bands = el("div");
   const refresh = () => {
     const found = filtered(tape);
-    bands.replaceChildren(lanes(tape, marks, refresh));
+    for (const button of bands.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(button.dataset.agent === state.agent));
+    agents.querySelector("select").value = state.agent;
     count.textContent = t("shown", found.length, tape.events.length);
     list.show(found, found.indexOf(state.picked[place]));
     describe(state.picked[place]);
   };
+  const bands = lanes(tape, marks, refresh);
+  const agents = choice(
+    t("agent"),
+    state.agent,
+    [
+      ["", t("all")],
+      ...tape.agents.slice(0, AGENTS).map((name, agent) => [String(agent), agentName(name)]),
+    ],
+    (value) => {
+      state.agent = value;
+      refresh();
+    },
+  );
   let soon = 0;
   const search = el("input", {
     type: "search",
@@ -211,6 +226,7 @@ function timelineView() {
     { class: "bar", role: "search" },
     chooser,
     el("label", {}, t("search"), search),
+    agents,
     choice(
       t("kind"),
       state.kind,
@@ -233,9 +249,10 @@ function timelineView() {
       "button",
       {
         type: "button",
+        id: "clear",
         onclick: () => {
           Object.assign(state, { query: "", kind: "", agent: "", status: "" });
-          build("timeline");
+          build("timeline", "clear");
         },
       },
       t("clear"),
