@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from sidecar import clock
+from sidecar.canonical import NotCanonical
 from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, profiled, say, talk, to_json
 from sidecar.cli.tape_diff import diff
@@ -31,6 +32,7 @@ from sidecar.tape.files import Packaging, examine, migrate, read_tape
 from sidecar.tape.model import SEAMS_OF, Event
 from sidecar.tape.moment import nanoseconds
 from sidecar.tape.record import as_dict
+from sidecar.tape.tape import MISSING
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PACKAGINGS = click.Choice(["packed", "store"])
@@ -334,9 +336,14 @@ def _show_event(path: Path, seq: int, output: str, exits: Exits) -> None:
     event = tape.events[seq]
     value = {**exits.told(Outcome.OK), **as_dict(event)}
     for side in ("in", "out"):
-        data = tape.payload_bytes(event, side)
-        if data is not None:
-            value[f"{side}_payload"] = msgspec.json.decode(data)
+        try:
+            payload = tape.payload(event, side)
+            to_json(payload if payload is not MISSING else None)
+        except (NotCanonical, RecursionError):  # `verify` says what is wrong with it
+            value[f"{side}_unreadable"] = True
+            continue
+        if payload is not MISSING:
+            value[f"{side}_payload"] = payload
     emit([value] if output == "jsonl" else value, output, lambda: to_json(value))
 
 

@@ -85,7 +85,10 @@ class _Run:
         install_all(session)
         self._watch_end()
         if self._own:
-            session.open()
+            try:
+                session.open()
+            except Drifted:  # and told: the agent has not begun, and does not
+                os._exit(2)
         else:
             # A launcher hands the order on to what it starts.
             os.environ.update(child_environment(self._order, os.environ))

@@ -8,6 +8,7 @@
 """
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,8 @@ from sidecar.tape.value import is_digest
 
 Packaging = Literal["packed", "store"]
 BLOBS: Final = "blobs"
-NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | _BINARY
 _SLACK: Final = 4096
 
 
@@ -107,7 +109,11 @@ class NewFile:
 
 def _bytes(place: Path, most: int) -> bytes | None:
     try:
-        with place.open("rb") as file:
+        # Without waiting: a pipe or a device in its place would keep us for ever.
+        descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError("a blob that is no file")
             data = file.read(most + 1)
     except FileNotFoundError:
         return None
