@@ -27,6 +27,7 @@ from sidecar.tape.tape import MISSING, Tape
 NEAR_MAX: Final = 16
 CANDIDATES_MAX: Final = 3
 BEFORE_MAX: Final = 64
+_MOODS_NS: Final = 10_000_000
 # What an agent asks for; everything else on a tape follows from it.
 ASKED: Final[frozenset[Kind]] = frozenset({"llm_call", "tool_call", "decision", "human_input"})
 
@@ -263,11 +264,13 @@ class Recorded:
 
 
 def slower(event: Event, duration_ns: int, *, times: float = 2.0) -> tuple[Drift, ...]:
-    """LATENCY where a live answer took that many times as long as the recorded; report only."""
+    """LATENCY where a live answer took that many times as long as the recorded, and longer than a
+    machine's own moods make it; report only."""
     start, end = event.t.get("start"), event.t.get("end")
     if start is None or end is None or end <= start:
         return ()
-    return ("LATENCY",) if duration_ns > times * (end - start) else ()
+    longer = duration_ns - (end - start) > _MOODS_NS
+    return ("LATENCY",) if longer and duration_ns > times * (end - start) else ()
 
 
 def _is(event: Event, crossing: Crossing) -> bool:

@@ -38,6 +38,8 @@ from sidecar.tape.redaction import Redacts
 from sidecar.tape.tape import MISSING, Tape
 
 _TOOLS: Final[frozenset[Seam]] = frozenset({"tool", "http", "fs"})
+_SHADOW: Final = "in shadow no tool is called"
+_UNREACHED: Final = {"http": "ConnectError", "fs": "PermissionError"}
 Decision = Played | Live | Drift
 
 
@@ -184,7 +186,9 @@ class ShadowPlayer(ToolsPlayer):
             name=asked.name,
         )
         result = replace(call, kind="tool_result", st="requested_only")
-        return Played(call, result, Answer(status="requested_only"))
+        # Where an answer has a form, none of it is made up: nothing was reached.
+        error = None if asked.seam == "tool" else (_UNREACHED[asked.seam or ""], _SHADOW)
+        return Played(call, result, Answer(status="requested_only", error=error))
 
 
 class ForkPlayer(PlanPlayer):

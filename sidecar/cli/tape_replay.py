@@ -116,7 +116,8 @@ def replay(
         if place is not None and place.exists():
             new = read_tape(place)
             found = diffed(recorded, new)
-            value |= compared(tape, recorded, new, found, to)
+            live = (value.get("done") or {}).get("live", {})
+            value |= compared(tape, recorded, new, found, to, live)
         if plan.mode == "counterfactual" and plan.live and value["outcome"] == "shown" and controls:
             value["effect"] = effect(order, again, place, runs=controls, assertions=assertions)
     for line in lines_of(value, ended.fault):

@@ -1,5 +1,6 @@
 """A replay of a tape, as ``sidecar tape replay`` tells it (docs/specs/replay-tape.md)."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +29,15 @@ def diffed(recorded: Tape, new: Tape) -> Diff:
     return compare(recorded, new, codecs)
 
 
-def compared(path: Path, recorded: Tape, new: Tape, found: Diff, to: Path | None) -> dict[str, Any]:
-    """The new tape's digests, and what it differs in, in JSON."""
+def compared(
+    path: Path,
+    recorded: Tape,
+    new: Tape,
+    found: Diff,
+    to: Path | None,
+    live: Container[str | None] = (),
+) -> dict[str, Any]:
+    """The new tape's digests, and what it differs in, in JSON; ``live``: seams that were."""
     sides = Side(str(path), recorded), Side(str(to or "replayed"), new)
     told = diff_told(found, sides, _CHANGES_MAX, Exits())
     told = {key: item for key, item in told.items() if key not in ("profile", "exit_code")}
@@ -42,7 +50,9 @@ def compared(path: Path, recorded: Tape, new: Tape, found: Diff, to: Path | None
     ]
     return {
         "fingerprint": list(fingerprints(recorded.header, new.header)),
-        "latency": [other.seq for one, other in pairs if slower(one, _took(other))],
+        "latency": [
+            other.seq for one, other in pairs if other.seam in live and slower(one, _took(other))
+        ],
         "events": len(new.events),
         "exact_digest": computed.exact_digest,
         "behavior_digest": computed.behavior_digest,

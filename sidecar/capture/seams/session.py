@@ -552,7 +552,8 @@ class Session:
         x._last = x._first if found.result is None else found.result.seq
         x.out, x.status, x.error = answer.out, answer.status, answer.error
         x.chunks, x.use = answer.chunks, answer.usage
-        x.attributes = (found.result or found.event).attr
+        failed = found.answer is not None and found.answer.error is not None
+        x.attributes = {} if failed else (found.result or found.event).attr
         return True
 
     def _fact(

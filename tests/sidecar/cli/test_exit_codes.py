@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 
 import click
 import pytest
@@ -150,7 +151,7 @@ FAULTS = {
     "another number": "sys.exit(0)",
     "an interrupt": "raise KeyboardInterrupt",
     "no memory": "raise MemoryError",
-    "no end of calls": "f = lambda: f()\n    f()",
+    "no end of calls": "f = lambda: f(); f()",
 }
 DEATHS = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
@@ -187,7 +188,23 @@ def broken(tmp_path, tapes):
 
 @pytest.mark.requirement("XIT-01")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_ours_never_looks_like_a_verdict(broken, fault):
+def test_a_fault_of_ours_never_looks_like_a_verdict(tapes, fault, monkeypatch, capsys):
+    def broken(*_, **__):
+        exec(textwrap.dedent(FAULTS[fault]), {"sys": sys})
+
+    monkeypatch.setattr("sidecar.cli.tape.examine", broken)
+    for profile in PROFILES:
+        line = ("tape", "verify", tapes / "one.tape", "--profile", profile)
+        code, said = ends(monkeypatch, capsys, *line)
+        assert code == Exits(profile=profile).code(Outcome.INTERNAL) not in (0, 1, 2)
+        assert said.out == "" and said.err
+        assert "Traceback" not in said.err and "secret" not in said.err
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_a_process_of_its_own_ends_it_so(broken, fault):
     for profile, code in (("ci", 3), ("git", 125)):
         done = broken(FAULTS[fault], "--profile", profile)
         assert done.returncode == code, done.stderr
@@ -195,7 +212,10 @@ def test_a_fault_of_ours_never_looks_like_a_verdict(broken, fault):
 
 
 @pytest.mark.requirement("XIT-01")
-@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize(
+    "death",
+    [one if one == "killed" else pytest.param(one, marks=pytest.mark.full) for one in DEATHS],
+)
 def test_under_git_the_death_of_the_process_is_a_skip(broken, death):
     done = broken(DEATHS[death], "--profile", "git")
     assert done.returncode == 125 and "no verdict" in done.stderr
@@ -219,10 +239,9 @@ def test_under_git_a_process_that_is_asked_to_end_is_a_skip(tmp_path, tapes):
 @pytest.mark.requirement("XIT-01")
 def test_real_processes_exit_so(tapes):
     for outcome, *arguments in (
-        (Outcome.OK, "tape", "verify", "one.tape"),
         (Outcome.FAILED, "tape", "diff", "one.tape", "other.tape"),
         (Outcome.USAGE, "tape", "diff", "one.tape"),
     ):
-        for profile in ("ci", "git"):
+        for profile in ("ci", "git") if outcome is Outcome.USAGE else ("gate-s0",):
             done = process(*arguments, "--profile", profile, cwd=tapes)
             assert done.returncode == Exits(profile=profile).code(outcome), done.stderr
