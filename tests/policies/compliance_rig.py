@@ -105,7 +105,7 @@ async def _folded(child, bundle):
     made = make_bundle([Module(*module) for module in bundle["modules"]], [])
     made = replace(made, data=bundle["data"])
     folded = fold(made, modules, entries=["data.agenttwin.v1.decide"])
-    return [[module.path, module.text] for module in folded.modules]
+    return [[module.path, module.text] for module in folded.bundle.modules]
 
 
 def _question(case):

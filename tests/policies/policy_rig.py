@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from sidecar.gateway.policy.client import Child
-from sidecar.gateway.policy.document import encode
+from sidecar.gateway.policy.document import encode, part
 from sidecar.gateway.policy.driver import inspect
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST, LOAD
@@ -19,6 +19,7 @@ async def embedded_answers(folder, inputs, *, inspected=True, folded=True):
         found = await inspect(bundle)
         assert found.findings == ()
         child, bundle = found.child, found.folded if folded else found.bundle
+        inputs = [part(made, found.members if folded else None) for made in inputs]
     else:
         child = await Child.start()
     await child.load(bundle, warm=False)

@@ -134,6 +134,13 @@ def encode(document: dict[str, Any]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
+def part(document: dict[str, Any], members: frozenset[str] | None) -> dict[str, Any]:
+    """The document with these members alone; None is all of it."""
+    if members is None:
+        return document
+    return {name: document[name] for name in members if name in document}
+
+
 def input_digest(encoded: bytes) -> str:
     """``sha256:<hex>`` of an encoded document, domain ``agwi/1``."""
     return sha256(b"agwi/1\n" + encoded)

@@ -22,7 +22,7 @@ from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.contents import TEST_SUFFIX
 from sidecar.gateway.policy.facts import Fact, read_facts
-from sidecar.gateway.policy.fold import fold
+from sidecar.gateway.policy.fold import Folded, fold
 from sidecar.gateway.policy.lint import Finding, lint
 from sidecar.gateway.policy.order import dependency_order, other_orders
 from sidecar.gateway.policy.probe import probes, words
@@ -46,13 +46,15 @@ class RuleTest(Struct, frozen=True, kw_only=True):
 
 class Inspected(Struct, frozen=True):
     """A child that has parsed the bundle, the bundle in its order, what is wrong with it, and which
-    facts it reads. ``folded``: what decides the same and is evaluated sooner."""
+    facts it reads. ``folded``: what decides the same and is evaluated sooner, on the ``members`` of
+    a document, None for all."""
 
     child: Child
     bundle: Bundle
     findings: tuple[Finding, ...]
     reads: frozenset[Fact]
     folded: Bundle
+    members: frozenset[str] | None = None
 
 
 async def inspect(bundle: Bundle) -> Inspected:
@@ -66,11 +68,12 @@ async def inspect(bundle: Bundle) -> Inspected:
         trees = [tree for tree in await child.trees() if not _is_test(tree["source"]["file"])]
         modules = [read_module(tree) for tree in trees]
         ordered = _in_order(bundle, modules)
-        findings, folded = lint(modules), ordered
+        findings, folded = lint(modules), Folded(ordered)
         if not findings:
             documents = probes(words(trees, bundle.data))
             findings, folded = await _tried(child, ordered, fold(ordered, modules), documents)
-        return Inspected(child, ordered, findings, read_facts(modules), folded)
+        reads = read_facts(modules)
+        return Inspected(child, ordered, findings, reads, folded.bundle, folded.members)
     except BaseException as error:
         await _end(child)
         if isinstance(error, ChildFailed):
@@ -128,10 +131,10 @@ def _in_order(bundle: Bundle, modules: Sequence[RegoModule]) -> Bundle:
 
 
 async def _tried(
-    child: Child, bundle: Bundle, folded: Bundle, documents: Probes
-) -> tuple[tuple[Finding, ...], Bundle]:
+    child: Child, bundle: Bundle, folded: Folded, documents: Probes
+) -> tuple[tuple[Finding, ...], Folded]:
     """What is wrong with the order of the modules, and which of both bundles may decide."""
-    renamed = [replace(module, path=f"{_BESIDE}{module.path}") for module in folded.modules]
+    renamed = [replace(module, path=f"{_BESIDE}{module.path}") for module in folded.bundle.modules]
     both = replace(bundle, modules=(*bundle.modules, *renamed))
     ordered = [module.path for module in bundle.modules if not _is_test(module.path)]
     orders = [ordered, *other_orders(ordered)]
@@ -142,9 +145,9 @@ async def _tried(
     why, found = found, await _differing(child, bundle, orders, documents)
     if found is None:
         _LOG.error("policy decides as it is: folded it decided otherwise", document=why[:300])
-        return (), bundle
+        return (), Folded(bundle)
     text = f"decisions differ with the order of the files, as on {found[:300]}"
-    return (Finding(ordered[0], 1, "order", text),), bundle
+    return (Finding(ordered[0], 1, "order", text),), Folded(bundle)
 
 
 async def _differing(

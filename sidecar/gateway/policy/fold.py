@@ -12,11 +12,13 @@
    that refers to a package as a document, replaces documents (``with``) or has rules with a
    variable in the midst of their name is left as it is.
 
-Whoever uses one tries it beside the other first (``driver``).
+A document's members that no definition reads need not be given to the engine. Whoever uses a folded
+bundle tries it beside the other first (``driver``).
 """
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.gateway.policy.bundle import ENTRYPOINTS, Bundle, Module
@@ -35,9 +37,17 @@ from sidecar.gateway.policy.rego import (
 _EMPTY = b"set()"
 
 
+class Folded(Struct, frozen=True):
+    """A bundle folded; ``members``: those of the document that it reads, None where that may be
+    any."""
+
+    bundle: Bundle
+    members: frozenset[str] | None = None
+
+
 def fold(
     bundle: Bundle, modules: Sequence[RegoModule], entries: Sequence[str] = ENTRYPOINTS
-) -> Bundle:
+) -> Folded:
     """The bundle, in its order, with what its data makes inert left out. Lines keep their numbers.
 
     ``modules`` are the bundle's, read; ``entries`` what is asked of it.
@@ -45,7 +55,7 @@ def fold(
     packages = [module.package for module in modules]
     rules = [rule for module in modules for rule in module.rules]
     if any(_is_beyond(rule, packages) for rule in rules):
-        return bundle
+        return Folded(bundle)
     return _Folding(bundle, modules).made(entries)
 
 
@@ -69,7 +79,7 @@ class _Folding:
                 self._rules.setdefault(rule.path, []).append(rule)
         self._kept: dict[str, list[Rule]] = {}
 
-    def made(self, entries: Sequence[str]) -> Bundle:
+    def made(self, entries: Sequence[str]) -> Folded:
         waiting: list[Path] = [tuple(name.split(".")) for name in entries]
         seen: set[Path] = set()
         while waiting:
@@ -85,7 +95,18 @@ class _Folding:
             for module in self._bundle.modules
             if module.path in self._kept
         ]
-        return replace(self._bundle, modules=tuple(folded))
+        return Folded(replace(self._bundle, modules=tuple(folded)), self._members())
+
+    def _members(self) -> frozenset[str] | None:
+        """The members of the document that the definitions which are kept read, those of the names
+        that are written as a part of it among them."""
+        kept = [rule for rules in self._kept.values() for rule in rules]
+        rules = (rule for file in self._kept for rule in self._modules[file].rules)
+        spelt = [each for each in rules if self._inert.spelt(each, each.path[-1]) is not None]
+        paths = {path for rule in (*kept, *spelt) for path in rule.inputs}
+        if any(len(path) < 2 for path in paths):
+            return None
+        return frozenset(path[1] for path in paths)
 
     def _used(self, path: Path) -> list[Rule]:
         """The definitions of a rule that may say something; one of them where none does."""

@@ -25,7 +25,7 @@ from msgspec import Struct
 from sidecar.clock import monotonic_ns
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
-from sidecar.gateway.policy.document import encode, input_digest
+from sidecar.gateway.policy.document import encode, input_digest, part
 from sidecar.gateway.policy.driver import inspect, unusable
 from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.files import check_engine
@@ -63,6 +63,7 @@ class PolicyWorker:
         self._deadline_seconds = deadline_ns / 1e9
         self._engine = ""
         self._reads: frozenset[Fact] = frozenset()
+        self._members: frozenset[str] | None = None
         self._active: Child | None = None
         self._spare: Child | None = None
         self._queue: deque[_Asked] = deque()
@@ -102,6 +103,7 @@ class PolicyWorker:
         self._engine = check_engine()
         inspected = await inspect(self._bundle)
         child, self._bundle, self._reads = inspected.child, inspected.folded, inspected.reads
+        self._members = inspected.members
         if inspected.findings:
             child.kill()
             await child.ended()
@@ -148,9 +150,9 @@ class PolicyWorker:
             return self._signed(denied("the policy engine is stopped"), payload)
         if len(self._queue) >= QUEUE_MAX:
             return self._signed(denied(f"{QUEUE_MAX} decisions wait already"), payload)
-        asked = _Asked(
-            self._next_identity, kind, payload, asyncio.get_running_loop().create_future()
-        )
+        # What the bundle does not read need not be parsed there; the digest is of the whole.
+        read = payload if self._members is None else encode(part(document, self._members))
+        asked = _Asked(self._next_identity, kind, read, asyncio.get_running_loop().create_future())
         self._next_identity += 1
         self._queue.append(asked)
         if self._active is not None:

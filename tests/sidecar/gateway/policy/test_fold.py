@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from sidecar.gateway.policy import driver
 from sidecar.gateway.policy.bundle import ENTRYPOINTS, Module, make_bundle
+from sidecar.gateway.policy.document import part
 from sidecar.gateway.policy.files import load_bundle
-from sidecar.gateway.policy.fold import fold
+from sidecar.gateway.policy.fold import Folded, fold
 from sidecar.gateway.policy.rego import read_module
 from sidecar.gateway.policy.worker import PolicyWorker
 
@@ -46,7 +47,7 @@ def said(engine, rule, document):
 def small(text):
     """A bundle of one module whose question is ``data.a.asked``, and the same folded."""
     bundle = replace(make_bundle([Module("a.rego", f"package a\n\n{text}\n")], []), data=DATA)
-    return bundle, folded(bundle, ["data.a.asked"])
+    return bundle, folded(bundle, ["data.a.asked"]).bundle
 
 
 INERT = {
@@ -137,6 +138,37 @@ def test_an_error_names_the_place_where_it_was_written():
     assert_same(bundle, made)
 
 
+MEMBERS = {
+    "none": ("asked := 1", set()),
+    "those of what is kept": ("asked := input.x.z\n\nother := [input.y]", {"x"}),
+    "those of names written as a part of it": (
+        "asked contains 1 if who\n\nasked contains input.n if {\n count(input.x) > 0\n}\n\n"
+        "who := input.y.z",
+        {"n", "x", "y"},
+    ),
+    "those within a function and by an index": (
+        'asked := f(1)\n\nf(v) := input.x[v][input.y]\n\ng := input["n"]',
+        {"x", "y"},
+    ),
+    "any, where it is computed": ("asked := input[data.s.words[0]]", None),
+    "any, where the whole is looked at": ("asked := object.get(input, data.s.words, 1)", None),
+    "any, where the whole has another name": ("asked := who.x\n\nwho := input", None),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_folded_bundle_says_which_members_of_a_document_it_reads(name):
+    text, members = MEMBERS[name]
+    bundle = replace(make_bundle([Module("a.rego", f"package a\n\n{text}\n")], []), data=DATA)
+    made = folded(bundle, ["data.a.asked"])
+    assert made.members == members
+    before, after = engine(bundle), engine(made.bundle)
+    for document in DOCUMENTS:
+        read = json.dumps(part(document, made.members))
+        whole = said(before, "data.a.asked", json.dumps(document))
+        assert whole == said(after, "data.a.asked", read)
+
+
 def assert_same(bundle, made):
     before, after = engine(bundle), engine(made)
     for document in map(json.dumps, DOCUMENTS):
@@ -145,7 +177,9 @@ def assert_same(bundle, made):
 
 def test_the_default_bundle_folds_to_what_is_in_use():
     bundle = load_bundle()
-    made = folded(bundle)
+    found = folded(bundle)
+    made = found.bundle
+    assert found.members == {"action", "context", "resource"}
     assert made.revision == bundle.revision and made.data == bundle.data
     left = {module.path for module in bundle.modules} - {module.path for module in made.modules}
     assert left == {
@@ -160,11 +194,12 @@ def test_a_fold_that_decides_otherwise_is_not_used(monkeypatch, capsys):
         at = next(number for number, each in enumerate(rest) if each.path == "decide.rego")
         text = rest[at].text.replace("data.agenttwin.tool_calls.deny,", "")
         rest[at] = Module("decide.rego", text)
-        return replace(bundle, modules=(first, *rest))
+        return Folded(replace(bundle, modules=(first, *rest)), frozenset())
 
     monkeypatch.setattr(driver, "fold", wrong)
     inspected = asyncio.run(inspect(load_bundle()))
     assert inspected.findings == () and inspected.folded is inspected.bundle
+    assert inspected.members is None
     assert "folded it decided otherwise" in capsys.readouterr().err
 
 

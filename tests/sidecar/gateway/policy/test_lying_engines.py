@@ -17,6 +17,9 @@ RULES = """package agenttwin.v1
 
 decide := {"effect": "deny", "reasons": [{"code": "said_so"}]} if input.say
 
+# So that the child is told of it: what no rule reads is not sent.
+decide := {"effect": "allow", "reasons": [{"code": "lie"}]} if input.lie == "none"
+
 list := {"effect": "allow", "reasons": [{"code": "seen"}]} if input.say
 """
 LIAR = """

@@ -22,6 +22,7 @@ from sidecar.gateway.policy import lint
 from sidecar.gateway.policy import worker as worker_module
 from sidecar.gateway.policy.bundle import Module, make_bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
+from sidecar.gateway.policy.document import encode, input_digest
 from sidecar.gateway.policy.worker import PolicyWorker
 
 RULES = """package agenttwin.v1
@@ -47,6 +48,14 @@ decide := {"effect": "allow"} if input.reasonless
 list := {"effect": "allow", "reasons": [{"code": "seen"}]} if input.say
 """
 ROOT = Path(__file__).parents[4]
+
+
+ONE_WORD = """package agenttwin.v1
+
+decide := {"effect": "allow", "reasons": [{"code": "c", "message": input.say, "rule": "r"}]}
+
+list := decide
+"""
 
 
 def bundle(text=RULES):
@@ -94,6 +103,20 @@ def test_a_decision_names_its_reason_revision_engine_and_input():
     assert decided.revision == bundle().revision and decided.engine == "regorus/0.13.0"
     assert decided.input_digest.startswith("sha256:") and decided.error is None
     assert seen.reasons[0].code == "seen"
+
+
+@pytest.mark.requirement("GW-02")
+def test_the_engine_is_given_what_the_bundle_reads_and_the_digest_is_of_the_whole():
+    document = {"say": "yes", "blob": ["x" * 1000]}
+
+    async def scenario(worker):
+        deciding = asyncio.ensure_future(worker.decide(document))
+        await asyncio.sleep(0)
+        return worker._queue[0].payload, await deciding
+
+    payload, answer = working(scenario, text=ONE_WORD)
+    assert (payload, answer.effect) == (b'{"say":"yes"}', "allow")
+    assert answer.input_digest == input_digest(encode(document))
 
 
 @pytest.mark.requirement("GW-04")
