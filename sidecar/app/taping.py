@@ -25,10 +25,12 @@ from sidecar.replay.query import StoreQuery
 from sidecar.replay.traffic import Asked, Kept
 from sidecar.store.backend import LedgerReader, TracesStore
 from sidecar.store.glass import PEOPLE
-from sidecar.store.ledger import TrafficQuery
+from sidecar.store.ledger import Fact, TrafficQuery
 
 _CAPTURES: tuple[Capture, ...] = ("off", "redacted", "full")
 NO_TRACE = "no_trace"
+_RECEIPTS_MAX = 100_000
+"""Of one run: what comes behind them is a gap of its tape."""
 
 
 class Runs(Struct):
@@ -115,6 +117,7 @@ class _Reading:
             facts=tuple(fact for part in parts for fact in part.facts),
             answers=tuple(answer for part in parts for answer in part.answers),
             asked=tuple(asked for part in parts for asked in part.asked),
+            cut=any(part.cut for part in parts),
         )
 
     def _untold(self, seen: set[str]) -> Iterator[Kept]:
@@ -134,7 +137,7 @@ class _Reading:
         )
         episodes: defaultdict[str, list[ReceiptFact]] = defaultdict(list)
         outside: set[str] = set()
-        for fact in self._ledger.facts_of(wanted):
+        for fact in self._all(wanted):
             if fact.receipt.episode:
                 told = ReceiptFact(receipt=fact.receipt, arguments=fact.arguments)
                 episodes[fact.receipt.episode].append(told)
@@ -147,10 +150,21 @@ class _Reading:
                 Kept(project=self._project, session=episode, facts=tuple(episodes[episode]))
             )
 
+    def _all(self, query: TrafficQuery) -> Iterator[Fact]:
+        while found := self._ledger.facts_of(query):
+            yield from found
+            query = replace(query, after=found[-1].seq)
+
     def _kept(self, trace_id: str) -> Kept:
-        found = self._ledger.facts_of(TrafficQuery(project=self._project, trace_id=trace_id))
+        wanted = TrafficQuery(project=self._project, trace_id=trace_id, limit=_RECEIPTS_MAX + 1)
+        found = self._ledger.facts_of(wanted)
         facts = (ReceiptFact(receipt=one.receipt, arguments=one.arguments) for one in found)
-        kept = Kept(project=self._project, session=trace_id, facts=tuple(facts))
+        kept = Kept(
+            project=self._project,
+            session=trace_id,
+            facts=tuple(facts)[:_RECEIPTS_MAX],
+            cut=len(found) > _RECEIPTS_MAX,
+        )
         if not kept.facts:
             return kept
         answers = tuple(self._ledger.answers_of(self._project, trace_id))

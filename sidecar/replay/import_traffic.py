@@ -38,6 +38,7 @@ def traffic(kept: Kept, capture: Capture, alias: Alias) -> Imported:
     trace, made = put_together(kept)
     spanless = is_spanless(trace)
     gaps = gaps_of(trace) - ({"missing_root"} if spanless else set())
+    gaps |= {"trace_over_limit"} if kept.cut else set()
     named = kept.trace is not None or any(fact.receipt.trace_id for fact in kept.facts)
     revisions = {fact.receipt.policy_revision for fact in kept.facts} - {""}
     facts = _Traffic(trace, made, kept.asked, alias, spanless=spanless)

@@ -40,7 +40,8 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What is kept of one run: ``session`` is its trace id, or its episode where it has none."""
+    """What is kept of one run: ``session`` is its trace id, or its episode where it has none.
+    ``cut``: there are more receipts of it than a tape is made of."""
 
     project: str
     session: str
@@ -48,6 +49,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     trace: AgentTrace | None = None
     answers: tuple[KeptAnswer, ...] = ()
     asked: tuple[Asked, ...] = ()
+    cut: bool = False
 
 
 class Made(Struct, frozen=True, kw_only=True):

@@ -263,12 +263,13 @@ class CallQuery(Struct, frozen=True, kw_only=True):
 
 class TrafficQuery(Struct, frozen=True, kw_only=True):
     """The calls of one trace of a project, or (``trace_id`` None) those that named none; times are
-    of a call's start."""
+    of a call's start. ``after``: only receipts that follow this place of the chain."""
 
     project: str
     trace_id: str | None = None
     since_ns: int | None = None
     until_ns: int | None = None
+    after: int = 0
     limit: int = 100_000
 
 

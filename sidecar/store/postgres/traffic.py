@@ -22,8 +22,9 @@ async def facts_of(connection: Connection, query: TrafficQuery) -> list[FactRow]
         f" WHERE call.project = $1 AND call.trace_id {which} AND audit.kind <> 'accepted'"
         " AND ($3::bigint IS NULL OR call.started_at_ns >= $3)"
         " AND ($4::bigint IS NULL OR call.started_at_ns < $4)"
-        " ORDER BY audit.seq LIMIT $5",
-        *(query.project, query.trace_id, query.since_ns, query.until_ns, query.limit),
+        " AND receipt.seq > $5 ORDER BY audit.seq LIMIT $6",
+        *(query.project, query.trace_id, query.since_ns, query.until_ns),
+        *(query.after, query.limit),
     )
     return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
 

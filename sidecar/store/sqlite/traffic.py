@@ -22,8 +22,11 @@ def facts_of(connection: sqlite3.Connection, query: TrafficQuery) -> list[FactRo
         " JOIN receipt USING (call_id) JOIN audit USING (seq)"
         f" WHERE call.project = ?1 AND call.trace_id {which} AND audit.kind <> 'accepted'"
         " AND (?3 IS NULL OR call.started_at_ns >= ?3) AND (?4 IS NULL OR call.started_at_ns < ?4)"
-        " ORDER BY audit.seq LIMIT ?5",
-        (query.project, query.trace_id, query.since_ns, query.until_ns, query.limit),
+        " AND receipt.seq > ?5 ORDER BY audit.seq LIMIT ?6",
+        (
+            *(query.project, query.trace_id, query.since_ns, query.until_ns),
+            *(query.after, query.limit),
+        ),
     )
     return rows.fetchall()
 

@@ -6,11 +6,15 @@ from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from traffic_rig import SECRET, TRACE, Store
 
+from sidecar.app.loading import load_config
+from sidecar.app.opening import open_ledger
 from sidecar.cli.root import root
 from sidecar.evaluate.assertions import conclude, factories
 from sidecar.evaluate.assertions.parse import Named
+from sidecar.store.ledger import TrafficQuery
 from sidecar.tape.files import read_tape
 from sidecar.tape.tape import MISSING
 
@@ -206,3 +210,18 @@ def test_the_same_store_gives_the_same_tape_byte_for_byte(published, tmp_path):
     tape_of(published, tmp_path / "b")
     first, second = (tmp_path / each / "tapes" / f"{TRACE}.tape" for each in "ab")
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_receipts_are_read_a_page_at_a_time_in_order(written, tmp_path):
+    loaded = load_config(str(config(tmp_path)), written.url)
+    shutil.copy(written.folder.parent / "data.seal-key", tmp_path / "seal-key")
+    with open_ledger(loaded) as ledger:
+        query = TrafficQuery(project="default", trace_id=TRACE)
+        whole = ledger.facts_of(query)
+        first = ledger.facts_of(replace(query, limit=3))
+        rest = ledger.facts_of(replace(query, after=first[-1].seq))
+        assert [*first, *rest] == whole and len(whole) > 10
+        assert ledger.facts_of(replace(query, project="nobody")) == []
+        assert ledger.answers_of("other", TRACE) == []
+        assert ledger.trace_ids_of("default", 0, 1 << 62, 9) == [TRACE]
+        assert ledger.trace_ids_of("default", 0, 1, 9) == []

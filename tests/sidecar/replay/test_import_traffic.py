@@ -226,6 +226,11 @@ def test_fidelity_is_what_the_content_bears(capture, answered, level):
     assert (found.header.gaps, found.header.policy) == (("no_spans",), "r1")
 
 
+def test_a_run_of_more_receipts_than_are_read_has_a_gap():
+    found = taped(receipt("c"), trace=trace(span("1", 0, 9)), cut=True)
+    assert (found.header.gaps, found.header.fidelity) == (("trace_over_limit",), "L1")
+
+
 def test_an_episode_without_a_trace_is_a_run_of_its_own():
     fact = receipt("c", trace_id=None, episode="e-1")
     found = traffic(Kept(project="p", session="e-1", facts=(fact,)), "redacted", str)
