@@ -18,6 +18,7 @@ from sidecar import clock
 from sidecar.canonical import NotCanonical
 from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, profiled, say, talk, to_json
+from sidecar.cli.tape_coverage import coverage
 from sidecar.cli.tape_diff import diff
 from sidecar.cli.tape_record import record
 from sidecar.cli.tape_replay import replay
@@ -44,7 +45,7 @@ def command() -> None:
     """Record, replay, show, verify, compare, assert on, import and migrate tapes."""
 
 
-for _one in (record, replay, diff):
+for _one in (record, replay, diff, coverage):
     command.add_command(_one)
 
 
