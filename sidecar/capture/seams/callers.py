@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
+from sidecar.capture.seams.lanes import MUTE
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.sites import Sites
 
 KNOWN: Final[dict[str, bool]] = {}
 _LOOKED_THROUGH: Final = (
     *("os", "_collections_abc", "pathlib", "pathlib._local", "pathlib._abc", "pathlib._os"),
-    *("glob", "genericpath", "posixpath", "ntpath", "codecs", "fileinput", "configparser"),
-    *("gzip", "bz2", "lzma", "_compression", "compression._common._streams", "zipfile", "tarfile"),
+    *("glob", "codecs", "fileinput", "configparser", "gzip", "bz2", "lzma", "zipfile"),
 )
 _sites: Sites | None = None
 
@@ -37,8 +37,7 @@ def begin(session: Session) -> None:
 
 def is_own(frame: FrameType | None) -> bool:
     """Whether a call from this frame is the agent's own."""
-    sites = _sites
-    if sites is None:
+    if _sites is None:
         return False
     while frame is not None:
         name = frame.f_code.co_filename
@@ -47,23 +46,32 @@ def is_own(frame: FrameType | None) -> bool:
             return known
         if name in THROUGH:
             frame = frame.f_back
-        elif name.startswith("<"):
-            if is_own_file(frame.f_globals.get("__file__")):
-                return True
-            frame = frame.f_back
+        elif name[:1] != "<":
+            return is_own_file(name)
+        elif name.startswith("<frozen "):
+            return False
         else:
-            KNOWN[name] = found = sites.module(name) is not None
-            return found
+            file = frame.f_globals.get("__file__")
+            if file is not None:
+                return is_own_file(file)
+            frame = frame.f_back
     return False
 
 
 def is_own_file(name: object) -> bool:
     """Whether a file is the agent's own."""
-    if _sites is None or not isinstance(name, str) or name in THROUGH:
+    sites = _sites
+    if sites is None or not isinstance(name, str) or name in THROUGH:
         return False
     found = KNOWN.get(name)
     if found is None:
-        KNOWN[name] = found = _sites.module(name) is not None
+        if MUTE.get():
+            return False
+        token = MUTE.set(True)  # finding out asks the disk
+        try:
+            KNOWN[name] = found = sites.module(name) is not None
+        finally:
+            MUTE.reset(token)
     return found
 
 

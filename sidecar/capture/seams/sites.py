@@ -46,7 +46,13 @@ class Sites:
         # By name, not by code: code objects that look alike are equal, whatever file they are in.
         self._known: dict[tuple[str, str], Site | None] = {}
         self._modules: dict[str, str | None] = {}
+        self._installed: dict[str, bool] = {}
         self._ids: dict[tuple[Site | None, str, str], str] = {}
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The agent's folders, links followed."""
+        return tuple(self._roots)
 
     def own(self, code: CodeType) -> Site | None:
         """The site of a code object; None where it is not the agent's own."""
@@ -104,7 +110,7 @@ class Sites:
         return Site(module, qualname)
 
     def _told(self, file: str) -> str | None:
-        if file.startswith("<"):
+        if file.startswith("<") or self._is_installed(os.path.dirname(file)):  # noqa: PTH120
             return None
         place = _real(file)
         for root in self._roots:
@@ -115,6 +121,19 @@ class Sites:
             module = place[len(root) + 1 :].removesuffix(".py").replace(os.sep, ".")
             return module.removesuffix(".__init__")
         return None
+
+    def _is_installed(self, folder: str) -> bool:
+        """Whether a folder is one of packages, or the library's; most files' are, and few folders
+        hold them all."""
+        found = self._installed.get(folder)
+        if found is None:
+            place = os.path.realpath(folder)
+            library = place.startswith(self._library) and not any(
+                root.startswith(self._library) for root in self._roots
+            )
+            found = library or not _INSTALLED.isdisjoint(Path(place).parts)
+            self._installed[folder] = found
+        return found
 
     def _is_foreign(self, place: str, root: str) -> bool:
         """Whether a file is in a folder that is not the agent's, though below its root."""

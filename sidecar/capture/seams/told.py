@@ -17,6 +17,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any, Final
 
 from sidecar.tape.value import INTEGER_MAX
@@ -141,6 +142,18 @@ def _stat_back(parts: list[Any]) -> os.stat_result:
     return os.stat_result(tuple(map(read_back, parts[0])), named)
 
 
+def _path(value: PurePath) -> Any:
+    return _typed("path", [type(value).__name__, told(str(value))])
+
+
+def _path_back(parts: list[Any]) -> PurePath:
+    kind, text = parts
+    try:
+        return _PATHS[kind](read_back(text))
+    except NotImplementedError:  # a path of the other system
+        return _PATHS[f"Pure{kind}"](read_back(text))
+
+
 def _several(kind: str) -> Callable[[Any], Any]:
     return lambda value: _typed(kind, [told(one) for one in value])
 
@@ -167,6 +180,9 @@ def _array_back(parts: list[Any]) -> Any:
     return numpy.frombuffer(bytearray(data), dtype=kind).reshape(tuple(shape))
 
 
+_PATHS: Final[dict[str, type[PurePath]]] = {
+    one.__name__: one for one in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
+}
 _TOLD: Final[dict[type, Callable[[Any], Any]]] = {
     str: _text,
     int: _int,
@@ -188,6 +204,7 @@ _TOLD: Final[dict[type, Callable[[Any], Any]]] = {
     Decimal: lambda value: _typed("decimal", str(value)),
     Fraction: lambda value: _typed("fraction", [told(value.numerator), told(value.denominator)]),
     os.stat_result: _stat,
+    **dict.fromkeys(_PATHS.values(), _path),
 }
 _BACK: Final[dict[str, Callable[[Any], Any]]] = {
     "surrogates": lambda value: value.decode("utf-8", "surrogatepass"),
@@ -208,6 +225,7 @@ _BACK: Final[dict[str, Callable[[Any], Any]]] = {
     "decimal": Decimal,
     "fraction": lambda parts: Fraction(read_back(parts[0]), read_back(parts[1])),
     "stat": _stat_back,
+    "path": _path_back,
     "array": _array_back,
     "scalar": lambda parts: _array_back(parts)[()],
 }

@@ -23,7 +23,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, Self
 
 from sidecar.capture.seams import callers
-from sidecar.capture.seams.callers import KNOWN, is_own, is_own_file
+from sidecar.capture.seams.callers import KNOWN, THROUGH, is_own, is_own_file
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Session, current
 
@@ -102,9 +102,10 @@ class Wrapping:
         self._session.on_end(undo)
 
     def bind(self) -> None:
-        """Bind anew what own modules had bound."""
+        """Bind anew what own modules had bound, and those that are looked through."""
         for module in list(sys.modules.values()):
-            if is_own_file(getattr(module, "__file__", None)):
+            file = getattr(module, "__file__", None)
+            if file in THROUGH or is_own_file(file):
                 for name, value in list(vars(module).items()):
                     self._bind(module, name, value)
                     if isinstance(value, type) and value.__module__ == module.__name__:
@@ -113,7 +114,10 @@ class Wrapping:
         self._alike.clear()
 
     def _bind(self, holder: Any, name: str, value: Any) -> None:
-        if (found := self._standing(value)) is not None:
+        if isinstance(value, staticmethod):
+            if (found := self._standing(value.__func__)) is not None:
+                patch(self._session, holder, name, staticmethod(found))
+        elif (found := self._standing(value)) is not None:
             patch(self._session, holder, name, found)
         elif isinstance(value, FunctionType) and is_own_file(value.__globals__.get("__file__")):
             self._bind_within(value)
@@ -143,6 +147,14 @@ class Wrapping:
 
     def _standing(self, value: Any) -> Any:
         return self._alike.get(_same(value)) if callable(value) else None
+
+
+def as_own(module: ModuleType, name: str, *args: Any) -> Any:
+    """Call a function that is stood in for as an own file does."""
+    wrapper, session = _WRAPPERS[module.__name__, name], current()
+    if session is None:
+        return wrapper.real(*args)
+    return wrapper.handler(session, wrapper.real, args, {})
 
 
 def _same(function: Any) -> Any:

@@ -16,7 +16,7 @@ def with_seams(names, agent):
         session = active()
         for name in names:
             seams.install(session, name)
-        assert session.broken == {}
+        assert session.broken == {}, session.broken
         return agent()
 
     return run

@@ -5,6 +5,7 @@ import os
 import time
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -106,6 +107,7 @@ def test_an_array_comes_back_bit_for_bit(kind, data):
     [
         *(float("inf"), -0.0, 25.0, 2.0**60, 5e-324, "a\ud800", (1, (2.0,))),
         *(uuid.uuid1(), time.localtime(), os.stat("."), np.float32(0.1), np.int64(3), np.str_("x")),
+        *(Path("a/b"), PurePosixPath("/x"), PureWindowsPath("C:/x")),
         datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1),
     ],
     ids=repr,
