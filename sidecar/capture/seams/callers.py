@@ -1,4 +1,4 @@
-"""Whose a call is: told by the file of the frame it comes from, at the price of one dictionary.
+"""Whose a call is: told by the file of the frame it comes from, at the price of one look.
 
 **Rules**
 1. ``KNOWN`` maps files to whether they are the agent's own. It holds for one session and is empty
@@ -19,6 +19,7 @@ from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.sites import Sites
 
 KNOWN: Final[dict[str, bool]] = {}
+FOREIGN: Final[set[str]] = set()  # those of them that are not
 _LOOKED_THROUGH: Final = (
     *("os", "_collections_abc", "pathlib", "pathlib._local", "pathlib._abc", "pathlib._os"),
     *("glob", "codecs", "fileinput", "configparser", "gzip", "bz2", "lzma", "zipfile"),
@@ -30,7 +31,7 @@ def begin(session: Session) -> None:
     """Know this session's own files; forgotten when it ends. Twice is once."""
     global _sites
     if _sites is not session.sites:
-        KNOWN.clear()
+        _forget()
         _sites = session.sites
         session.on_end(_forget)
 
@@ -49,6 +50,7 @@ def is_own(frame: FrameType | None) -> bool:
         elif name[:1] != "<":
             return is_own_file(name)
         elif name.startswith("<frozen "):
+            FOREIGN.add(name)
             return False
         else:
             file = frame.f_globals.get("__file__")
@@ -70,6 +72,8 @@ def is_own_file(name: object) -> bool:
         token = MUTE.set(True)  # finding out asks the disk
         try:
             KNOWN[name] = found = sites.module(name) is not None
+            if not found:
+                FOREIGN.add(name)
         finally:
             MUTE.reset(token)
     return found
@@ -79,6 +83,7 @@ def _forget() -> None:
     global _sites
     _sites = None
     KNOWN.clear()
+    FOREIGN.clear()
 
 
 def _through() -> Iterator[str]:

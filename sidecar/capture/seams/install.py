@@ -24,6 +24,7 @@ AT_ONCE: Final[tuple[str, ...]] = (
     "entropy",
     "entropy_random",
     "env",
+    "fs",
     "people",
     "threads",
 )

@@ -4,7 +4,7 @@
 1. There is one wrapper for each function, made once and for all sessions: what an own file bound
    with ``from time import time`` in one session serves the next, and calls straight through where
    there is none.
-2. A call that is not the agent's own reaches the real function after one look into a dictionary.
+2. A call that is not the agent's own reaches the real function after one look into a set.
 3. A wrapper binds where the real function binds and nowhere else: a built-in function in a class
    body is no method. It is pickled by its name.
 4. A class of C is changed in place, so that it stays the one there is: ``isinstance``, annotations,
@@ -23,13 +23,14 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, Self
 
 from sidecar.capture.seams import callers
-from sidecar.capture.seams.callers import KNOWN, THROUGH, is_own, is_own_file
+from sidecar.capture.seams.callers import FOREIGN, THROUGH, is_own, is_own_file
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Session, current
 
 # session, the real function, and what it was called with (a method's first is its object)
 Handler = Callable[[Session, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _getframe: Final = sys._getframe
+_NO_KEYWORDS: Final = ("time",)
 _WRAPPERS: Final[dict[tuple[str, str], "Wrapper"]] = {}
 
 
@@ -40,7 +41,8 @@ class Wrapper:
 
     def __init__(self, module: str, real: Any, handler: Handler, *, method: bool) -> None:
         self.module, self.real, self.handler = module, real, handler
-        self.call: Any = _function(self) if method else MethodType(_bound(real), self)
+        bound = _bound_plain if module in _NO_KEYWORDS else _bound
+        self.call: Any = _function(self) if method else MethodType(bound(real), self)
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.module,)
@@ -189,7 +191,7 @@ def _wrapper(module: str, name: str, real: Any, handler: Handler, *, method: boo
 def _bound(real: Any) -> Callable[..., Any]:
     def call(self: Wrapper, /, *args: Any, **kwargs: Any) -> Any:
         frame = _getframe(1)
-        if KNOWN.get(frame.f_code.co_filename) is False or not is_own(frame):
+        if frame.f_code.co_filename in FOREIGN or not is_own(frame):
             return self.real(*args, **kwargs)
         session = current()
         if session is None:
@@ -199,10 +201,25 @@ def _bound(real: Any) -> Callable[..., Any]:
     return update_wrapper(call, real)
 
 
+def _bound_plain(real: Any) -> Callable[..., Any]:
+    """As ``_bound``, for functions that take no keywords."""
+
+    def call(self: Wrapper, /, *args: Any) -> Any:
+        frame = _getframe(1)
+        if frame.f_code.co_filename in FOREIGN or not is_own(frame):
+            return self.real(*args)
+        session = current()
+        if session is None:
+            return self.real(*args)
+        return self.handler(session, self.real, args, {})
+
+    return update_wrapper(call, real)
+
+
 def _function(wrapper: Wrapper) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         frame = _getframe(1)
-        if KNOWN.get(frame.f_code.co_filename) is False or not is_own(frame):
+        if frame.f_code.co_filename in FOREIGN or not is_own(frame):
             return wrapper.real(*args, **kwargs)
         session = current()
         if session is None:

@@ -22,15 +22,14 @@ def with_seams(names, agent):
     return run
 
 
-def both(path, names, agent, *, capture="full", in_turn=True):
+def both(path, names, agent, *, capture="full"):
     """What an agent returned when it was recorded and when it was replayed, and the tape."""
     got = []
     run = with_seams(names, lambda: got.append(agent()))
     tape = recorded(path, run, capture=capture)
     session = replayed(tape, run, capture=capture)
     assert session.drift is None, session.drift
-    if in_turn:
-        assert session.tally.digest() == tape.seal.exact_digest
+    assert session.tally.digest() == tape.seal.exact_digest
     was, now = got
     return was, now, tape
 

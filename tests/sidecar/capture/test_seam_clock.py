@@ -172,7 +172,7 @@ def test_sleeping_tasks_come_back_and_the_loop_keeps_its_clock(tmp_path):
         async def main():
             began = REAL[0]()
             said = asyncio.get_running_loop().time()
-            got = await asyncio.gather(nap(0.04), nap(0.05))
+            got = await asyncio.gather(nap(0.05), nap(0.04))
             async with asyncio.timeout(5):
                 await asyncio.to_thread(len, "x")
             return got, said, REAL[0]() - began
@@ -181,7 +181,7 @@ def test_sleeping_tasks_come_back_and_the_loop_keeps_its_clock(tmp_path):
 
     assert asyncio.iscoroutinefunction(asyncio.sleep)
     (was, at, slept), (now, again, played), _ = both(
-        tmp_path / "a.tape", CLOCK, agent, in_turn=False
+        tmp_path / "a.tape", ("tasks", "threads", *CLOCK), agent
     )
     assert (now, again) == (was, at)
     assert slept >= 0.05 > played

@@ -12,9 +12,10 @@ from sidecar.tape.files import examine, read_tape
 pytestmark = pytest.mark.requirement("REP-01")
 
 AGENT = """
-import os, signal, sys, time
+import logging, os, signal, sys, time
 POLICY = {"most": 50}
-CALLED = open("called.txt", "a")
+# A library's file: what the agent itself writes is on the tape, and in a replay nowhere else.
+logging.basicConfig(filename="called.txt", format="%(message)s", level=logging.INFO)
 
 
 def agent(llm, tools):
@@ -28,17 +29,17 @@ def agent(llm, tools):
 
 
 def model(request):
-    print("model", file=CALLED, flush=True)
+    logging.info("model")
     return {"yes": "49" in request["messages"][0]}
 
 
 class tools:
     def read(order):
-        print("read", file=CALLED, flush=True)
+        logging.info("read")
         return {"total": 49}
 
     def refund(order, amount):
-        print("refund", file=CALLED, flush=True)
+        logging.info("refund")
         return {"refunded": amount}
 """
 LLM = ("--llm", "py:shop:model")
