@@ -14,6 +14,7 @@
 5. Pure, as ``play``: an instance is one run.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -67,6 +68,11 @@ class PlanPlayer(StrictPlayer):
         self.plan = plan
         self.parted: int | None = None
         self.stopped: str | None = None
+        self._last = {
+            (event.agent, event.kind, event.site, event.name): event
+            for event in tape.events
+            if event.name in plan.exhausted
+        }
         self._counts: dict[str, dict[str, int]] = {
             kind: {} for kind in ("live", "beyond", "repeated", "stubbed")
         }
@@ -115,11 +121,7 @@ class PlanPlayer(StrictPlayer):
         """The last answer again, where the plan says so of this tool and nothing else is left."""
         if asked.seam not in _TOOLS or self.plan.exhausted.get(asked.name) != "repeat_last":
             return None
-        last = None
-        for event in self.tape.events:
-            here = (event.agent, event.kind, event.site) == (asked.agent, asked.kind, asked.site)
-            if here and event.name == asked.name:
-                last = event
+        last = self._last.get((asked.agent, asked.kind, asked.site, asked.name))
         if last is None:
             return None
         self.counted("repeated", asked.name)
@@ -242,9 +244,10 @@ class CounterfactualPlayer(PlanPlayer):
             replace(one, seq=asked[one.seq].seq) if one.seq in asked else one
             for one in plan.patches
         ]
-        self._same: dict[tuple[Any, ...], list[Event]] = {}
+        self._same: dict[tuple[Any, ...], deque[Event]] = {}
         for event in self.cursor.left:
-            self._same.setdefault(self._words(event), []).append(event)
+            words = (*self._words(event), event.in_n or event.in_)
+            self._same.setdefault(words, deque()).append(event)
 
     def decide(self, asked: Asked) -> Decision:
         """Played as recorded or as changed; behind the first change live, or the run's end."""
@@ -299,9 +302,10 @@ class CounterfactualPlayer(PlanPlayer):
         """Behind the first change: the live, the tape in other places, the exhausted, the end."""
         if asked.seam in self.plan.live:
             return self.lived(asked)
-        same = [one for one in self._same.get(self._words(asked), ()) if self.cursor.is_left(one)]
-        for event in same:
-            if self.is_asked(asked, event):
+        waiting = self._same.get((*self._words(asked), self.comparison.crossing(asked).normal))
+        while waiting:
+            event = waiting.popleft()
+            if self.cursor.is_left(event):
                 return self._answered(event)
         if (again := self.exhausted(asked)) is not None:
             return again

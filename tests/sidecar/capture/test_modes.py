@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from capture_rig import Echo, recorded, run
+from capture_rig import Echo, recorded, replayed, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -329,6 +329,107 @@ def test_a_patch_that_changes_nothing_makes_no_divergence(tmp_path_factory, data
     assert found.outcome == "identical" and found.noise == 0
     assert new.seal.exact_digest == tape.seal.exact_digest
     assert new.seal.behavior_digest == tape.seal.behavior_digest
+
+
+def performed(world, steps):
+    """An agent of steps: what each does, its name, and what it says."""
+
+    def agent():
+        for what, name, text in steps:
+            if what == "ask":
+                world.ask(text)
+            elif what == "tool":
+                world.tool(name, text=text)
+            else:
+                world.policy(name)
+
+    return agent
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["ask", "tool", "tool", "policy"]), st.sampled_from("ab")),
+    min_size=1,
+    max_size=7,
+)
+
+
+def strictly(tape, agent):
+    session = replayed(tape, agent)
+    return session.drift
+
+
+@pytest.mark.requirement("REP-02")
+@settings(max_examples=30)
+@given(data=st.data(), kinds=STEPS)
+def test_each_single_mutation_of_a_run_has_its_kind_of_drift(tmp_path_factory, data, kinds):
+    steps = [(what, name, f"step {number}") for number, (what, name) in enumerate(kinds)]
+    folder = tmp_path_factory.mktemp("t")
+    tape = recorded(folder / "a.tape", performed(World(), steps))
+    assert strictly(tape, performed(World(), steps)) is None
+    # Where each step stands on the tape: behind the start, a tool with its result.
+    seq_of, seq = [], 1
+    for what, *_ in steps:
+        seq_of.append(seq)
+        seq += 2 if what == "tool" else 1
+    at = data.draw(st.integers(0, len(steps) - 1))
+    what, name, _ = steps[at]
+    mutations = {"drop": "MISSING_CALL", "more": "EXTRA_CALL"}
+    if what != "policy":
+        mutations["text"] = "PROMPT" if what == "ask" else "ARGS"
+    if what == "ask":
+        mutations["model"] = "PARAMS"
+    later = [n for n in range(at + 1, len(steps)) if steps[n][0] != "policy"]
+    if what != "policy" and later:
+        mutations["swap"] = "ORDER"
+    how = data.draw(st.sampled_from(sorted(mutations)))
+    world, other = World(), list(steps)
+    if how == "drop":
+        # Nothing of its site may come later: it would stand in its place.
+        if any((w, n) == (what, name) or w == what == "ask" for w, n, _ in steps[at + 1 :]):
+            return
+        del other[at]
+    elif how == "more":
+        other.append(("tool", "c", "more"))
+    elif how == "text":
+        other[at] = (what, name, "another text")
+    elif how == "model":
+        world.model = "m-2"
+        at = next(n for n, one in enumerate(steps) if one[0] == "ask")
+    else:
+        to = later[0]
+        other[at], other[to] = other[to], other[at]
+    drift = strictly(tape, performed(world, other))
+    assert drift.kind == mutations[how]
+    if how in ("text", "model", "drop"):
+        assert drift.seq == seq_of[at]
+    assert world.done == []
+
+
+@pytest.mark.requirement("REP-03")
+def test_behind_a_change_each_answer_is_given_once_wherever_it_is_asked_for(tmp_path):
+    def there(world):
+        world.policy("most")
+        for number in range(60):
+            world.tool("read", number=number % 3)
+
+    def elsewhere(world):  # another site of the same tool
+        world.policy("most")
+        for number in range(60):
+            world.tool("read", number=2 - number % 3)
+
+    tape = recorded(tmp_path / "long.tape", lambda: there(World()))
+    patch = {"what": "policy", "name": "most", "value": {"echo": 1}}
+    plan = plan_of({"mode": "counterfactual", "patches": [patch]})
+    player = player_of(plan, tape, redactor_of("full"), Codecs(DEFAULT))
+    compared_with = []
+    crossing = player.comparison.crossing
+    player.comparison.crossing = lambda asked: compared_with.append(asked) or crossing(asked)
+    session = Session(Sites([HERE]), player=player)
+    with pytest.raises(Drifted):
+        run(session, lambda: (elsewhere(World()), World().tool("read", number=0)))
+    # Sixty are found by what they ask, with one look each; the next is on the tape no more.
+    assert len(player.stopped) and len(compared_with) <= 63
+    assert [event.seq for event in player.cursor.left] == []
 
 
 @pytest.mark.parametrize(
