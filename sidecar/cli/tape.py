@@ -187,7 +187,10 @@ def assert_(
     from sidecar.cli.tape_assert import concluded, judged, read_assertions, reported, text_of
 
     named, now_ns = read_assertions(assertions), clock.now_ns()
-    told = [judged(path, named, now_ns, strict=strict, exits=exits) for path in tapes]
+    told = []
+    for number, path in enumerate(tapes):
+        one = judged(path, named, now_ns, strict=strict, exits=exits)
+        told.append(one if output == "html" else one.settled(number))
     value = concluded(told, strict=strict, exits=exits)
     if output in ("text", "jsonl"):
         emit(value["tapes"], output, lambda: text_of(value))

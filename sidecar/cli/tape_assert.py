@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
 from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude
 from sidecar.evaluate.assertions.parse import Named, assertions_of
-from sidecar.gate.report.asserted import Judged, asserted_report
+from sidecar.gate.report.asserted import Judged, asserted_report, settled
 from sidecar.gate.report.model import Report
 from sidecar.outcome import Exits, Outcome, outcome_of, worst
 from sidecar.plain import plain
@@ -37,6 +38,10 @@ class Told(Struct, frozen=True):
     value: dict[str, Any]
     end: Outcome
     judged: Judged
+
+    def settled(self, number: int) -> "Told":
+        """The same without the tape; only the viewer shows that."""
+        return replace(self, judged=settled(self.judged, number))
 
 
 def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool, exits: Exits) -> Told:

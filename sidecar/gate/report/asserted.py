@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sidecar.gate.report.model import Case, Outcome, Report, Run, report
 from sidecar.gate.report.signature import signature
@@ -17,14 +18,30 @@ if TYPE_CHECKING:  # it loads the expression engine, which a reader of reports d
 _WORDS: Final = {"pass": "hold", "fail": "do not hold", "undecided": "cannot be decided"}
 
 
+class Part(Struct, frozen=True, kw_only=True):
+    """What a report says of one tape."""
+
+    run: Run
+    cases: tuple[Case, ...]
+
+
 class Judged(Struct, frozen=True, kw_only=True):
-    """One tape with what was asserted of it. ``error``: it could not be read, ``tape`` is None."""
+    """One tape with what was asserted of it. ``error``: it could not be read, ``tape`` is None.
+
+    ``part``: what is said of it, where the tape itself was let go (``settled``).
+    """
 
     name: str
     tape: Tape | None
     asserted: "Sequence[Asserted]" = ()
     error: str = ""
     role: str = "tape"
+    part: Part | None = None
+
+
+def settled(one: Judged, number: int) -> Judged:
+    """The same without the tape, of which a thousand would not fit; ``number`` is its place."""
+    return replace(one, tape=None, part=_part(one, number))
 
 
 def asserted_report(
@@ -38,14 +55,7 @@ def asserted_report(
     facts: dict[str, str] | None = None,
 ) -> Report:
     """The report; ``outcome`` and ``exit_code`` are the caller's, by what counts there."""
-    runs, cases = [], []
-    for number, one in enumerate(judged):
-        if one.tape is None:
-            runs.append(Run(name=one.name, role=one.role, state="unreadable", error=one.error))
-            cases.append(_unreadable(one, number))
-        else:
-            runs.append(run_of(one.name, one.tape, one.role))
-            cases += [_case(each, one.name, one.tape, number) for each in one.asserted]
+    parts = [one.part or _part(one, number) for number, one in enumerate(judged)]
     asked = sum(len(one.asserted) for one in judged)
     said = f"{asked} assertions on {len(judged)} tapes {_WORDS.get(outcome, outcome)}"
     return report(
@@ -54,9 +64,20 @@ def asserted_report(
         outcome=outcome,
         exit_code=exit_code,
         profile=profile,
-        runs=tuple(runs),
-        cases=tuple(cases),
+        runs=tuple(one.run for one in parts),
+        cases=tuple(case for one in parts for case in one.cases),
         facts=facts,
+    )
+
+
+def _part(one: Judged, number: int) -> Part:
+    if one.tape is None:
+        run = Run(name=one.name, role=one.role, state="unreadable", error=one.error)
+        return Part(run=run, cases=(_unreadable(one, number),))
+    tape = one.tape
+    return Part(
+        run=run_of(one.name, tape, one.role),
+        cases=tuple(_case(each, one.name, tape, number) for each in one.asserted),
     )
 
 

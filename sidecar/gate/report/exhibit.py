@@ -21,6 +21,7 @@ from sidecar.tape.record import as_dict
 from sidecar.tape.tape import Tape
 
 EVENTS_MAX: Final = 100_000
+ALL_EVENTS_MAX: Final = 4 * EVENTS_MAX
 CHUNKS_MAX: Final = 1_000
 PAYLOAD_MAX: Final = 256 * 1024
 ALL_PAYLOADS_MAX: Final = 48 * 1024 * 1024
@@ -86,10 +87,11 @@ class Names(Struct):
 def exhibited(report: Report, shown: Exhibit) -> dict[str, Any]:
     """All that the viewer needs, as JSON-like values."""
     payloads = Payloads()
-    tapes = [
-        None if tape is None else _tape(tape, payloads)
-        for _, tape in zip(report.runs, shown.tapes, strict=False)
-    ]
+    tapes: list[dict[str, Any] | None] = []
+    room = ALL_EVENTS_MAX
+    for _, tape in zip(report.runs, shown.tapes, strict=False):
+        tapes.append(None if tape is None else _tape(tape, payloads, min(EVENTS_MAX, room)))
+        room -= 0 if tape is None else min(len(tape.events), EVENTS_MAX, room)
     return {
         "report": told(report),
         "tapes": tapes,
@@ -98,9 +100,9 @@ def exhibited(report: Report, shown: Exhibit) -> dict[str, Any]:
     }
 
 
-def _tape(tape: Tape, payloads: Payloads) -> dict[str, Any]:
+def _tape(tape: Tape, payloads: Payloads, room: int) -> dict[str, Any]:
     agents = Names()
-    events = tape.events[:EVENTS_MAX]
+    events = tape.events[:room]
     return {
         "header": as_dict(tape.header),
         "faults": msgspec.to_builtins(tape.examination.faults),

@@ -283,6 +283,9 @@ def test_what_is_too_much_for_the_file_is_left_out_and_counted(tmp_path):
     found = exhibited(value, shown)
     assert len(found["tapes"][0]["events"]) == EVENTS_MAX
     assert found["tapes"][0]["left_out"] == 7
+    several = replace(value, runs=value.runs * 5)
+    many = exhibited(several, tapes_of(shown.tapes * 5))["tapes"]
+    assert [one["left_out"] for one in many] == [*[7] * 4, EVENTS_MAX + 7]
     whole = exhibited(*of_tape(one))
     assert max(payload[2] for payload in whole["payloads"]) > 0
     assert max(len(payload[1]) for payload in whole["payloads"]) == PAYLOAD_MAX

@@ -12,7 +12,7 @@ from report_rig import EVIL, diff_report, evil_report, tape
 
 from sidecar.evaluate.assertions.conclude import asserted
 from sidecar.evaluate.assertions.parse import assertions_of
-from sidecar.gate.report.asserted import Judged, asserted_report
+from sidecar.gate.report.asserted import Judged, asserted_report, settled
 from sidecar.gate.report.compared import compared_report
 from sidecar.gate.report.json import told
 from sidecar.gate.report.model import Attempt, Case, Place, Run, Step, report
@@ -194,3 +194,13 @@ def test_any_text_is_told_in_every_form_and_none_is_broken_by_it(value):
 def runs_and_rest(value):
     shown = [case for case in value.cases if case.status != "pass"]
     return [*value.runs, *shown, *value.notes, *value.facts]
+
+
+def test_a_tape_that_was_let_go_is_told_all_the_same(tmp_path):
+    one = tape(tmp_path / "a.tape")
+    found = asserted(assertions_of(ASKED, name="a.yaml"), one, 0)
+    judged = (Judged(name="b", tape=None, error="no"), Judged(name="a", tape=one, asserted=found))
+    let_go = [settled(each, number) for number, each in enumerate(judged)]
+    assert all(each.tape is None for each in let_go)
+    how = {"outcome": "undecided", "exit_code": 3}
+    assert asserted_report(let_go, **how) == asserted_report(judged, **how)
