@@ -23,7 +23,9 @@ Key = tuple[str, str, str]
 class Lane:
     """One line of execution; used by one thread at a time. ``work``: what a thread does in it."""
 
-    __slots__ = ("_base", "_taken", "frontier", "hits", "name", "started", "work")
+    __slots__ = (
+        *("_base", "_taken", "frontier", "hits", "name", "started", "strangers", "thread", "work"),
+    )
 
     def __init__(
         self, name: str = "", frontier: tuple[int, ...] = (), work: "Lane | None" = None
@@ -34,6 +36,14 @@ class Lane:
         self.started = 0
         self.hits: dict[Key, int] = {}
         self.work = work
+        self.thread: int | None = None  # the main lane's
+        self.strangers = 0
+
+    def stranger(self) -> "Lane":
+        """A lane of a thread that nobody here has started."""
+        count = self.strangers
+        self.strangers = count + 1
+        return Lane(f"~{count}", self.frontier)
 
     def start(self, *, work: bool = False) -> "Lane":
         """A lane started from here; ``work``: for another thread to do."""
@@ -79,6 +89,7 @@ class Here(threading.local):
     """What this thread was given to do."""
 
     work: Lane | None = None
+    strange: tuple[Lane, Lane] | None = None  # the main lane, and this thread's beside it
 
 
 HERE: Final = Here()
@@ -97,5 +108,14 @@ def here(main: Lane) -> Lane:
         return lane
     lane, work = LANE.get(), HERE.work
     if work is None or (lane is not None and lane.work is work):
-        return lane or main
+        return lane or _main_or_stranger(main)
     return work
+
+
+def _main_or_stranger(main: Lane) -> Lane:
+    if main.thread is None or main.thread == threading.get_ident():
+        return main
+    known = HERE.strange
+    if known is None or known[0] is not main:
+        known = HERE.strange = (main, main.stranger())
+    return known[1]

@@ -451,6 +451,7 @@ class Session:
         global _active
         assert _active is None
         _active = self
+        self.main.thread = threading.get_ident()
         _at_fork()
         if self._opens is None:
             self._start()
