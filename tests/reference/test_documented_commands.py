@@ -47,6 +47,7 @@ def wrong(words):
         return [words[0]]
     options = {name: each for each in command.params for name in each.opts} | {"--help": None}
     found = []
+    rest = rest[: rest.index("--")] if "--" in rest else rest  # behind it is another program's
     for place, word in enumerate(rest):
         name = word.split("=")[0].rstrip(".,:")
         if name == "--":  # what follows is another program's

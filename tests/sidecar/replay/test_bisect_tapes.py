@@ -10,9 +10,15 @@ from history_rig import asked, bisected, git
 from model_rig import ModelServer, Reply
 
 from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.parse import assertions_of
 from sidecar.outcome import Outcome
+from sidecar.replay.bisect.answer import Ran
+from sidecar.replay.bisect.process.oracles import RecordOracle
 from sidecar.replay.bisect.process.session import prepare
 from sidecar.replay.rerun.ended import Process, concluded
+from sidecar.tape.compose import Fact
+from sidecar.tape.files import TapeWriter
+from sidecar.tape.model import Header
 
 pytestmark = pytest.mark.requirement("BIS-01")
 COMMAND = (sys.executable, "agent.py")
@@ -81,7 +87,7 @@ def test_assertions_on_a_recording_find_it_whatever_else_changed(tmp_path, serve
     value = bisected(wanted).value
     assert value["culprit"]["commit"] == ids[4]
     assert value["first_divergence"]["kind"] == "input_changed"
-    assert not list((tmp_path / "repo" / ".git" / "sidecar-bisect").iterdir())
+    assert not list((tmp_path / "repo" / ".git").glob("sidecar-bisect/*"))
 
 
 @pytest.mark.full
@@ -163,6 +169,44 @@ def test_a_behaviour_that_shows_half_the_time_is_found_with_real_processes(tmp_p
     value = bisected(wanted).value
     assert value["culprit"]["commit"] == ids[23 + 17 * seed]
     assert 0.2 < value["rate"]["low"] < 0.5 < value["rate"]["high"] < 0.8
+
+
+def test_only_assertions_that_fail_at_the_bad_end_count_at_others(tmp_path):
+    text = """
+assertions:
+  - {id: no-refund, spec: never_calls, args: {tools: [refund]}}
+  - {id: no-mail, spec: never_calls, args: {tools: [mail]}}
+"""
+    named = assertions_of(text, name="a.yaml")
+
+    def judged(oracle, point, *tools, code=0):
+        own = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        own.mkdir()
+        with TapeWriter(own / "run.tape", Header(tape_id="t", fidelity="L3")) as writer:
+            for tool in tools:
+                writer.event(Fact(kind="tool_call", seam="tool", name=tool, input={}))
+            writer.event(Fact(kind="terminal", status="ok", output={}))
+            writer.seal()
+        answer = oracle.judge(point, Ran(code=code), own)
+        return answer.verdict, answer.detail
+
+    def oracle(known=()):
+        return RecordOracle(named, 9, tmp_path / "kept", known, 0)
+
+    one = oracle()
+    assert judged(one, 9, "refund") == ("bad", "failed: no-refund")
+    assert judged(one, 5, "look") == ("good", "")
+    assert one.divergence(5, 9)["kind"] == "replaced"
+    assert judged(one, 5, "mail")[0] == "skip"
+    assert judged(one, 5, "mail", "refund")[0] == "bad"
+    assert judged(one, 5, "refund", code=1) == ("skip", "the agent failed")
+    assert judged(one, 5, "refund", code=3)[0] == "skip"
+    # What an earlier start found out counts on.
+    known = {"point": 9, "verdict": "bad", "failed": ["no-mail"], "exit_status": 1}
+    assert judged(oracle([known]), 5, "mail", code=1)[0] == "bad"
+    assert judged(oracle([known]), 5, "refund")[0] == "skip"
+    missing = one.judge(5, Ran(code=0), tmp_path / "nowhere")
+    assert missing.verdict == "skip"
 
 
 def test_evidence_that_is_none_is_refused(tmp_path):

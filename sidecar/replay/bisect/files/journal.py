@@ -38,8 +38,9 @@ class Journal:
 
     def discard(self) -> None:
         """The bisection is over."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # others may have theirs beside it
             self._path.unlink()
+            self._path.parent.rmdir()
 
 
 @contextlib.contextmanager

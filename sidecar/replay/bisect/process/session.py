@@ -313,9 +313,8 @@ def _repro(wanted: Wanted, prepared: Prepared, found: Conclusion) -> Sequence[st
 @contextlib.contextmanager
 def _folder(prepared: Prepared) -> Iterator[Path]:
     """A folder for worktrees, and those taken away that earlier starts left."""
-    if prepared.repository is not None:
-        for left in abandoned(prepared.state):
-            _clear(prepared.repository, left)
+    for left in abandoned(prepared.state):
+        _clear(prepared.repository, left)
     try:
         trees = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
         (trees / _MARKER).touch()
