@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 from report_rig import EVIL, diff_report, evil_report, hostile_tape, long_tape, tape
 
+from sidecar.gate.report import exhibit
 from sidecar.gate.report.exhibit import EVENTS_MAX, PAYLOAD_MAX, Exhibit, exhibited, tapes_of
 from sidecar.gate.report.model import Case, report
 from sidecar.gate.report.render import render
@@ -277,15 +278,17 @@ def test_twenty_thousand_events_are_a_list_of_which_some_rows_are_there(opened, 
     seen.checked()
 
 
-def test_what_is_too_much_for_the_file_is_left_out_and_counted(tmp_path):
+def test_what_is_too_much_for_the_file_is_left_out_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(exhibit, "EVENTS_MAX", 50)
+    monkeypatch.setattr(exhibit, "ALL_EVENTS_MAX", 120)
     one = tape(tmp_path / "a.tape", label="y" * (PAYLOAD_MAX + 5))
-    value, shown = of_tape(long_tape(one, EVENTS_MAX + 7))
+    value, shown = of_tape(long_tape(one, 57))
     found = exhibited(value, shown)
-    assert len(found["tapes"][0]["events"]) == EVENTS_MAX
+    assert len(found["tapes"][0]["events"]) == 50
     assert found["tapes"][0]["left_out"] == 7
-    several = replace(value, runs=value.runs * 5)
-    many = exhibited(several, tapes_of(shown.tapes * 5))["tapes"]
-    assert [one["left_out"] for one in many] == [*[7] * 4, EVENTS_MAX + 7]
+    several = replace(value, runs=value.runs * 4)
+    many = exhibited(several, tapes_of(shown.tapes * 4))["tapes"]
+    assert [one["left_out"] for one in many] == [7, 7, 37, 57]
     whole = exhibited(*of_tape(one))
     assert max(payload[2] for payload in whole["payloads"]) > 0
     assert max(len(payload[1]) for payload in whole["payloads"]) == PAYLOAD_MAX
