@@ -212,6 +212,7 @@ class Crossing:
             self._session.count(self)
             return
         self._over = True
+        self._session._open.pop(id(self), None)
         self._session.write(self, status, out, error, use or {})
 
 
@@ -245,6 +246,7 @@ class Session:
         self.turns: Turns | None = None  # in a strict replay
         self._lock = threading.RLock()
         self._ords: dict[tuple[str, str, str], int] = {}
+        self._open: dict[int, Crossing] = {}  # what is waited for, by identity
         self._closers: list[Callable[[], None]] = []
 
     # ---- what seams call
@@ -299,8 +301,11 @@ class Session:
                 self._count_call(x)
             if not awaited and not piecemeal and x.chunks is None:
                 self.count(x)
+            else:
+                self._open[id(x)] = x
             return x
         x._start = _now_ns()
+        self._open[id(x)] = x
         if kind == "tool_call":
             x._call = self._written(x, self._fact(x, kind, x._cause, given), x._cause)
         return x
@@ -403,6 +408,7 @@ class Session:
         if played is None or x._over:
             return
         x._over = True
+        self._open.pop(id(x), None)
         event, cause = played.event, x._cause
         if event.kind == "tool_call":
             if played.result is None or x._call is None:
@@ -480,10 +486,11 @@ class Session:
     def end(self, status: Status = "ok", output: Mapping[str, Any] | None = None) -> None:
         """Undo the seams and write the terminal event. The tape is sealed by who made it."""
         self._leave()
+        left = [x for x in list(self._open.values()) if not self._left_again(x)]
         said = {**_NOTHING_SAID, **self.output, **(output or {})}
         if self.player is not None:
             assert self.tally is not None
-            self.drift = self.drift or self.player.ended(status, said)
+            self.drift = self.drift or self.player.ended(status, said) or _unread(left)
             if self.drift is None:
                 self.tally.add(self.player.tape.events[-1], ())
         if self.writer is not None:
@@ -512,6 +519,13 @@ class Session:
             if self.offline:
                 before = client_settings.stand_in(x.attributes)
                 self.on_end(lambda: client_settings.put_back(before))
+
+    def _left_again(self, x: Crossing) -> bool:
+        """Nobody waits for an answer any more: as it was recorded, or as it is now recorded."""
+        if x.played and x.status != "cancelled":
+            return False
+        x.cancelled()
+        return True
 
     def _drifted(self, drift: Drift) -> Drifted:
         """The first drift is the run's."""
@@ -652,6 +666,20 @@ class Session:
         except Exception:
             self.writer.drop()
             return None
+
+
+def _unread(left: list[Crossing]) -> Drift | None:
+    """The drift of answers that were read to their end when they were recorded."""
+    for x in left:
+        if x._played is not None:
+            return Drift(
+                kind="MISSING_CALL",
+                seq=x._first,
+                reason="its answer was not read to its end, as it was when it was recorded",
+                asked=x._asked,
+                expected=x._played.event,
+            )
+    return None
 
 
 def class_name(error: BaseException) -> str:

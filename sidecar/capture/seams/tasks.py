@@ -9,12 +9,15 @@ as far as it must.
    were done, by their place; replayed, the same are.
 4. In a strict replay a loop that has nothing to do does not wait: its clock goes to its next timer,
    and where there is none, the earliest answer that is waited for is handed over. Where threads
-   are at work it waits for them.
+   are at work it waits for them, as long as it may be that they go on.
 """
 
 import asyncio
+import functools
 import selectors
+import threading
 import types
+import weakref
 from asyncio import base_events, events, tasks
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
@@ -22,10 +25,13 @@ from typing import Any, Final
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import LANE, Lane, tasks_are
 from sidecar.capture.seams.session import Session, current
-from sidecar.capture.seams.threads import lane_of
+from sidecar.capture.seams.threads import is_known, lane_of
+from sidecar.capture.seams.turns import Turns
 
 _JUMPS_MAX: Final = 1000
-_GRACE_SECONDS: Final = 0.0
+_GRACE_SECONDS: Final = 0.05  # for a library's threads
+_BUSY_SECONDS: Final = 0.25  # for the agent's own, so often
+_BUSY_TIMES: Final = 20
 
 
 class LaneTask(asyncio.Task[Any]):
@@ -340,36 +346,70 @@ def _once() -> Generator[None, None, None]:
     yield
 
 
+class _Idle:
+    """A loop that has nothing to do, in a strict replay: whether it may go on, and how far."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.ahead = 0.0  # of the real clock
+        self._jumps = self._stalls = 0
+
+    def select(self, real: Any, loop: Any, timeout: float | None) -> Any:
+        """What ``real`` selects; or nothing at once, and then the next timer is due."""
+        turns = self._session.turns
+        if turns is None or current() is not self._session:
+            return real(timeout)
+        most, patience = self._patience(turns)
+        wait = most if timeout is None else min(timeout, most)
+        ready = real(wait)
+        if ready or wait == timeout:
+            self._stalls = 0
+            return ready
+        if self._stalls < patience:
+            self._stalls += 1
+            return ready
+        self._stalls = 0
+        if timeout is None or self._jumps >= _JUMPS_MAX:
+            self._jumps = 0
+            return ready if turns.release(loop) else real(timeout)
+        self._jumps += 1
+        self.ahead += timeout
+        return ready
+
+    def _patience(self, turns: Turns) -> tuple[float, int]:
+        """How long to wait for other threads, and how often."""
+        if turns.is_busy_beside(self._session.lane()):
+            return _BUSY_SECONDS, _BUSY_TIMES
+        return (_GRACE_SECONDS, 1) if _has_threads_of_libraries() else (0.0, 0)
+
+
+def _has_threads_of_libraries() -> bool:
+    """Whether there are threads that may be at work, and nobody says for whom."""
+    if threading.active_count() == 1:
+        return False
+    known = (threading.main_thread(), threading.current_thread())
+    return any(one not in known and not is_known(one) for one in threading.enumerate())
+
+
 def _install_time(session: Session) -> None:
     """Time in a strict replay: a loop that would sleep goes on to its next timer instead."""
     loop_kind = base_events.BaseEventLoop
     plain_time = loop_kind.time
-    ahead: dict[int, float] = {}
-    jumps: dict[int, int] = {}
+    idle: weakref.WeakKeyDictionary[Any, _Idle] = weakref.WeakKeyDictionary()
 
     def time(self: Any) -> float:
-        return plain_time(self) + ahead.get(id(self), 0.0)
+        found = idle.get(self)
+        return plain_time(self) if found is None else plain_time(self) + found.ahead
 
     def selecting(plain: Any) -> Any:
         def select(self: Any, timeout: float | None = None) -> Any:
             loop: Any = events._get_running_loop()
-            if (timeout is not None and timeout <= 0) or getattr(
-                loop, "_selector", None
-            ) is not self:
+            ours = session.turns is not None and getattr(loop, "_selector", None) is self
+            if not ours or (timeout is not None and timeout <= 0):
                 return plain(self, timeout)
-            turns = session.turns
-            if turns is None or turns.busy or current() is not session:
-                return plain(self, timeout)
-            ready = plain(self, _GRACE_SECONDS)
-            if ready:
-                return ready
-            key = id(loop)
-            if timeout is None or jumps.get(key, 0) > _JUMPS_MAX:
-                jumps[key] = 0
-                return [] if turns.release(loop) else plain(self, timeout)
-            jumps[key] = jumps.get(key, 0) + 1
-            ahead[key] = ahead.get(key, 0.0) + timeout
-            return []
+            if loop not in idle:
+                idle[loop] = _Idle(session)
+            return idle[loop].select(functools.partial(plain, self), loop, timeout)
 
         return select
 

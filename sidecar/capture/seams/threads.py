@@ -94,6 +94,11 @@ def lane_of(future: Any) -> Lane | None:
     return found
 
 
+def is_known(thread: threading.Thread) -> bool:
+    """Whether a thread is a pool's, or a lane's: we know when it is at work."""
+    return hasattr(thread, _LANE) or _is_worker(thread)
+
+
 def _worked(lane: Lane, fn: Any, args: Any, kwargs: Any) -> Any:
     """A piece of work, in its lane."""
     before, HERE.work = HERE.work, lane

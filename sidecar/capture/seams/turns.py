@@ -111,10 +111,12 @@ class Turns:
             self._threads.discard(lane.name)
             self._changed.notify_all()
 
-    @property
-    def busy(self) -> bool:
-        """Whether other threads are at work."""
-        return bool(self._threads)
+    def is_busy_beside(self, lane: Lane) -> bool:
+        """Whether other threads than that of a lane are at work."""
+        if not self._threads:
+            return False
+        with self._changed:
+            return self._threads != {self._thread_of(lane.name)}
 
     def _is_for_another(self, seq: int, lane: Lane) -> bool:
         """Whether what is due before ``seq`` is another thread's that may still do it."""

@@ -296,3 +296,40 @@ def test_a_lost_answer_does_not_hang_the_loop(tmp_path):
     session = session_of(player=player)
     play(session, less)
     assert session.drift.kind == "MISSING_CALL"
+
+
+def test_a_loop_in_a_thread_and_its_timers_come_back_too(tmp_path):
+    def agent(ask):
+        said = []
+
+        async def inner():
+            await asyncio.wait_for(asyncio.sleep(0.001), 60)
+            said.append(await ask("a"))
+            tick()
+
+        thread = threading.Thread(target=lambda: asyncio.run(inner()))
+        thread.start()
+        thread.join()
+        tick()
+        return said
+
+    tape, said = twice(tmp_path, agent, World("a"))
+    assert said == ["a!"]
+    ticks = [one for one in tape.events if one.name == "tick"]
+    assert ticks[1].cause == (ticks[0].seq,)
+
+
+def test_what_nobody_waits_for_at_the_end_is_on_the_tape_and_asked_for_again(tmp_path):
+    left = []
+
+    def agent(ask):
+        x = current().enter(kind="llm_call", seam="provider", name="m", given={"of": 1})
+        left.append(x)
+        if not x.played:
+            x.chunk("half")
+        tick()
+
+    tape, _ = twice(tmp_path, agent, World())
+    assert [(one.kind, one.st, len(one.chunks)) for one in tape.events[-2:-1]] == [
+        ("llm_call", "cancelled", 1)
+    ]
