@@ -17,7 +17,12 @@ T = TypeVar("T")
 
 _CONTROLS = r"\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
 _HOSTILE = re.compile(rf"[\x00-\x1f{_CONTROLS}\ud800-\udfff\U000e0000-\U000e007f]")
-_MARKUP = re.compile(r"[\\`*_\[\]<>#|&~@:$!]|(?<=www)\.|^[-+=](?=\s)|^\d(?=\d*[.)])", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"[\\`*\[\]<>#|&~@$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # inside a word it is no emphasis
+    r"|:(?=//|[\w+-]+:)|(?<=mailto):|(?<=xmpp):|(?<=www)\."
+    r"|^[-+=](?=\s)|^\d(?=\d*[.)])",
+    re.IGNORECASE,
+)
 _HOSTILE_IN_JSON = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 
 

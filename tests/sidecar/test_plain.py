@@ -1,6 +1,7 @@
 """Text for a terminal: what is hostile is escaped, what is not stays, JSON stays the same JSON."""
 
 import json
+import re
 import unicodedata
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from sidecar.plain import plain, plain_json, plain_lines, plained
+from sidecar.plain import plain, plain_json, plain_lines, plain_markdown, plained
 
 ANY = st.text(st.characters(codec=None))
 HOSTILE = ["\x1b[2J", "\x9b31m", "a\nb", "a\rb", "\x85", "\u2028", "\u2029", "\u202e", "\u2066"]
@@ -56,3 +57,27 @@ class Pair(Struct, frozen=True):
 def test_every_text_of_a_record_is_plain_and_its_type_stays():
     found = plained([Pair("a\n", ({"k\x1b": ["\u202e", 5, None]},))])
     assert found == [Pair("a\\n", ({"k\\x1b": ["\\u202e", 5, None]},))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["run.tape: input_changed at seq 3", "a - b", "12 events", "sha256:0a", "50%", "é 中文"],
+)
+def test_ordinary_text_stays_readable_in_markdown(text):
+    assert plain_markdown(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[a](b)", "![a](b)", "http://x", "mailto:a", "www.x", "@team", "#12", "`a`", "**a**"),
+        *("_a_", "__a__", "a_ b_", "~~a~~", "<b>", "&lt;", "a|b", "- a", "+ a", "1. a", "12) a"),
+        *("# a", "=\n", "$x$", ":smile:", "\\", "a\x1b[2J", "\u202ea"),
+    ],
+)
+def test_nothing_is_markup_in_markdown(text):
+    made = plain_markdown(text)
+    assert made != text
+    signs = r"[\[\]<>`*|~@$\\]|^[-+] |^\d+[.)]|://|mailto:|www\.|:\w+:|(?<!&)#"
+    assert not re.search(signs, made)
+    assert not re.search(r"(?<!\w)_|_(?!\w)", made)

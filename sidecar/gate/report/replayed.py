@@ -66,7 +66,7 @@ def replayed_report(
 
 def _case(value: Mapping[str, Any], drift: Mapping[str, Any] | None, recorded: Tape) -> Case:
     status = _STATUS.get(value["outcome"], "error")
-    seq = None if drift is None or status == "pass" else int(drift["seq"])
+    seq = int(drift["seq"]) if drift is not None and status == "fail" else None
     event = event_at(recorded, seq)
     kinds = () if drift is None or status == "pass" else (str(drift["kind"]),)
     rule = f"replay/{kinds[0].lower()}" if kinds else f"replay/{value['outcome']}"
@@ -76,7 +76,7 @@ def _case(value: Mapping[str, Any], drift: Mapping[str, Any] | None, recorded: T
         group=str(value["tape"]),
         rule=rule,
         status=status,
-        detail=_said(value) + (_nearest(candidates) if seq is not None else ""),
+        detail=_said(value, place=False) + (_nearest(candidates) if seq is not None else ""),
         code="" if status in ("pass", "fail") else str(value["outcome"]),
         run=0,
         agent="" if drift is None else str(drift.get("agent") or ""),
@@ -97,11 +97,12 @@ def _case(value: Mapping[str, Any], drift: Mapping[str, Any] | None, recorded: T
     )
 
 
-def _said(value: Mapping[str, Any]) -> str:
+def _said(value: Mapping[str, Any], *, place: bool = True) -> str:
     drift = value.get("drift")
     if drift is not None and value["outcome"] != "shown":
         what = f" ({drift['event_kind']} {drift['name']})" if drift["event_kind"] else ""
-        return f"{drift['kind']} at seq {drift['seq']}{what}: {drift['reason']}"
+        where = f" at seq {drift['seq']}" if place and drift["kind"] != "INCOMPARABLE" else ""
+        return f"{drift['kind']}{where}{what}: {drift['reason']}"
     if value["target_signal"] is not None:
         return f"{value['target_signal']} ended the agent"
     return _SAID.get(value["outcome"], f"nothing was replayed ({value['outcome']})")
