@@ -109,21 +109,26 @@ class Match(Struct, frozen=True, kw_only=True):
         if not self.drift:
             return "as recorded"
         place = f" at seq {self.seq}" if self.seq is not None else ""
-        found = f"{' and '.join(self.drift)}{place}"
+        return f"{' and '.join(self.drift)}{place}: {self.reason()}"
+
+    def reason(self) -> str:
+        """The same without which drift it is, and of which event."""
+        others = [one for one in self.drift if one != self.kind]
+        also = f", {' and '.join(others)} too" if others else ""
         if self.ahead is not None:
-            return f"{found}: after seq {self.ahead}, which comes after it"
+            return f"it comes after seq {self.ahead}, which comes after it on the tape"
         nearest = next(iter(self.candidates), None)
         if nearest is None:
-            return f"{found}: nothing like it is on the tape"
+            return f"nothing like it is on the tape{also}"
         if nearest.why == "order":
-            return f"{found}: this input comes at seq {nearest.seq}"
+            return f"this input comes at seq {nearest.seq}"
         if nearest.why == "moved":
-            return f"{found}: this input stands at another site, at seq {nearest.seq}"
+            return f"this input stands at another site, at seq {nearest.seq}{also}"
         where = ", ".join(one.pointer or "/" for one in nearest.places or ())
         more = " and more" if nearest.more_places else ""
         differs = f" differs in {where}{more}" if where else ""
         again = f"; {self.recorded} on the tape here" if "EXTRA_CALL" in self.drift else ""
-        return f"{found}: the nearest, at seq {nearest.seq},{differs or ' is alike'}{again}"
+        return f"the nearest, at seq {nearest.seq},{differs or ' is alike'}{again}{also}"
 
 
 class Recorded:

@@ -66,7 +66,8 @@ class PlanPlayer(StrictPlayer):
     def __init__(self, plan: Plan, tape: Tape, redactor: Redacts, codecs: Codecs) -> None:
         super().__init__(tape, redactor, codecs)
         self.plan = plan
-        self.parted: int | None = None
+        self.parted: int | None = None  # what was asked when the first change was met
+        self.shown: int | None = None  # what the change stands in: of a tool its result
         self.stopped: str | None = None
         self._last = {
             (event.agent, event.kind, event.site, event.name): event
@@ -80,7 +81,7 @@ class PlanPlayer(StrictPlayer):
     @property
     def told(self) -> Told:
         """What it did so far."""
-        return Told(parted=self.parted, stopped=self.stopped, **self._counts)
+        return Told(parted=self.shown, stopped=self.stopped, **self._counts)
 
     def goes_live(self, seam: Seam) -> bool:
         """Whether the plan lets it, at all."""
@@ -263,7 +264,7 @@ class CounterfactualPlayer(PlanPlayer):
             return self._answered(event)
         if event is None or ahead is not None or not self._declared(asked, event):
             return self._prefix(asked, event, ahead)
-        self.parted = event.seq
+        self.parted = self.shown = event.seq
         self.cursor.take(event)
         return self._behind(asked)
 
@@ -291,7 +292,7 @@ class CounterfactualPlayer(PlanPlayer):
             except PatchFailed as error:
                 return self._incomparable(f"{one.what} at seq {event.seq}: {error}")
         if self.parted is None:
-            self.parted = event.seq
+            self.parted, self.shown = event.seq, (played.result or event).seq
         return played if self.plan.control else replace(played, answer=answer)
 
     def _controls(self, event: Event) -> bool:

@@ -62,9 +62,11 @@ class Told(Struct, frozen=True, kw_only=True):
 class Replayed(Struct, frozen=True, kw_only=True):
     """How a replay went. ``exact_digest`` is of what was played, ``recorded_digest`` of the tape.
 
-    ``refused``: connections that libraries tried of themselves. ``reordered``: events that came
-    before their turn. ``crashed``: the agent failed before it left its tape, and the tape does not
-    end so. ``sealed``: there is a new tape, and it is whole.
+    ``noise``: inputs that differed in what does not count. ``unconsumed``: the first of the
+    recorded events that nobody asked for again, of ``unconsumed_n``. ``refused``: connections that
+    libraries tried of themselves. ``reordered``: events that came before their turn. ``crashed``:
+    the agent failed before it left its tape, and the tape does not end so. ``sealed``: there is a
+    new tape, and it is whole.
     """
 
     mode: str
@@ -75,6 +77,9 @@ class Replayed(Struct, frozen=True, kw_only=True):
     exact_digest: str | None
     recorded_digest: str | None
     refused: int = 0
+    noise: int = 0
+    unconsumed: tuple[int, ...] = ()
+    unconsumed_n: int = 0
     reordered: int = 0
     drift: dict[str, Any] | None = None
     broken: dict[str, str] = {}

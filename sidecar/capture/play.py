@@ -124,6 +124,7 @@ class Comparison:
 
     def __init__(self, redactor: Redacts, codecs: Codecs) -> None:
         self._redactor, self._codecs = redactor, codecs
+        self.noise = 0  # inputs that were other than recorded in what does not count
 
     def same_input(self, seam: Seam | None, given: Any, event: Event) -> bool:
         """Whether a crossing asks what an event asked."""
@@ -133,9 +134,11 @@ class Comparison:
             plain = encoded(given)
             if address(canonical(plain)) == event.in_:  # redacting it again would change nothing
                 return True
-            return self.normal(seam, plain) == (event.in_n or event.in_)
+            same = self.normal(seam, plain) == (event.in_n or event.in_)
         except NotCanonical:
             return False
+        self.noise += same
+        return same
 
     def crossing(self, asked: Asked) -> Crossing:
         """What is asked, as ``match`` compares it."""
@@ -279,7 +282,7 @@ class StrictPlayer:
         return Drift(
             kind=found.kind or _ASSERTED[asked.kind],
             seq=following if event is None else event.seq,
-            reason=found.told(),
+            reason=found.reason(),
             asked=asked,
             expected=event,
             match=found,

@@ -30,7 +30,7 @@ from sidecar.capture.order import (
     outcome_of,
     read_order,
 )
-from sidecar.capture.play import Drift, Drifted, incomparable
+from sidecar.capture.play import Drift, Drifted, StrictPlayer, incomparable
 from sidecar.capture.process import child_environment, environment_digest
 from sidecar.capture.record import (
     Circumstances,
@@ -49,6 +49,7 @@ from sidecar.tape.files import TapeWriter, read_tape
 from sidecar.tape.model import Status
 
 GRACE_SECONDS: Final = 5.0
+UNCONSUMED_MAX: Final = 100
 
 
 def boot(text: str) -> None:
@@ -233,6 +234,8 @@ class _Run:
         if tape is None:
             return
         tally = session.tally
+        strict = player if isinstance(player, StrictPlayer) else None
+        left = [] if strict is None else [event.seq for event in strict.cursor.left]
         told = Replayed(
             mode=self._order.plan.mode,
             tape=self._order.tape,
@@ -242,6 +245,9 @@ class _Run:
             exact_digest=None if tally is None or session.writer is not None else tally.digest(),
             recorded_digest=None if tape.seal is None else tape.seal.exact_digest,
             refused=session.refused,
+            noise=0 if strict is None else strict.comparison.noise,
+            unconsumed=tuple(left[:UNCONSUMED_MAX]),
+            unconsumed_n=len(left),
             reordered=0 if session.turns is None else session.turns.reordered,
             drift=drift_told(session.drift),
             broken=session.broken,

@@ -167,7 +167,7 @@ def test_an_input_that_comes_at_another_time_is_order(recorded):
     # Its place is right, and what comes after it is over.
     late = recorded.match(asks(RUN[3]), recorded.tape.events[3], {3}, ahead=5)
     assert (late.drift, late.ahead, late.seq) == (("ORDER",), 5, 3)
-    assert "which comes after it" in late.told()
+    assert "which comes after it" in late.told() and late.told().startswith("ORDER at seq 3: ")
 
 
 @pytest.mark.requirement("REP-02")

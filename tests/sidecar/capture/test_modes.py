@@ -219,7 +219,7 @@ def test_a_result_a_state_or_a_fault_is_answered_instead(tape, tmp_path, patch):
     where = {} if "name" in patch else {"seq": read + 1}
     plan = {"mode": "counterfactual", "patches": [{**patch, **where}]}
     _, player, new = rerun(tape, shop(World()), tmp_path, **plan)
-    assert player.told.parted == read
+    assert (player.parted, player.told.parted) == (read, read + 1)
     first = compared(tape, new).first_divergence
     assert (first.seq_l, first.seq_r) == (read + 1, read + 1)
     assert first.drift == (("ERROR_KIND", "RESULT") if patch["what"] == "fault" else ("RESULT",))

@@ -120,7 +120,7 @@ def test_what_another_result_would_have_led_to_is_shown_and_asserted_on(shop, tm
     to = tmp_path / "closed.tape"
     with tapes.counterfactual(path, closed, live=["provider"], to=to, roots=roots) as run:
         run.call(shopping, llm=lambda request: request["messages"][0]["content"])
-    assert (run.told.parted, run.told.stopped, run.told.live) == (seq, None, {"provider": 1})
+    assert (run.told.parted, run.told.stopped, run.told.live) == (seq + 1, None, {"provider": 1})
     tapes.check(run.tape, never_calls("issue_refund")).must_hold()
     assert run.tape.header.replayed_from.exact_digest == tapes.load(path).seal.exact_digest
     with tapes.counterfactual(path, closed, to=tmp_path / "stopped.tape", roots=roots) as run:
