@@ -42,7 +42,7 @@ def written(body: Any, hint: dict[str, Any]) -> bytes:
     if isinstance(body, str):
         return body.encode(errors="replace")
     text = hint.get("text")
-    if isinstance(text, str):
+    if isinstance(text, str) and _says(text, body):
         return text.encode(errors="replace")
     return spelled(body, hint.get("spelling", {})).encode(errors="replace")
 
@@ -71,6 +71,14 @@ def asked(data: bytes, content_type: str) -> Any:
         except ValueError:
             pass
     return _plain(data)
+
+
+def _says(text: str, body: Any) -> bool:
+    """Whether a text is still the body's: a replay may change one of them."""
+    try:
+        return bool(parsed(text)[0] == body)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _plain(data: bytes) -> Any:

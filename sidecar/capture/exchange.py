@@ -55,6 +55,7 @@ _PLUMBING: Final = frozenset(
     )
 )
 _PLUMBING_STARTS: Final = ("x-stainless-", "x-b3-", "x-datadog-", "x-cloud-trace", "x-amz-date")
+_STATUS: Final = re.compile(r"HTTP ([1-5]\d\d)")
 _MINE: Final = ("stainless-",)  # values by which a client numbers its own attempts
 
 
@@ -148,7 +149,10 @@ def out_of(seam: Seam, reply: Reply, *, streamed: Any = None) -> tuple[Any, dict
 def reply_of(seam: Seam, out: Any, attributes: Mapping[str, Any]) -> Reply:
     """The answer again, from an event's output and attributes."""
     wire = attributes.get("http") or {}
-    of = wire if seam == "provider" else out if isinstance(out, dict) else {}
+    if seam == "http" and not (isinstance(out, dict) and "status" in out):
+        # A result that a replay declares, and that is only the body of one.
+        out = {"status": 200, "headers": {"content-type": "application/json"}, "body": out}
+    of = wire if seam == "provider" else out
     found: list[tuple[str, str]] = []
     for name, value in (of.get("headers") or {}).items():
         found += [(name, str(one)) for one in (value if isinstance(value, list) else [value])]
@@ -159,6 +163,19 @@ def reply_of(seam: Seam, out: Any, attributes: Mapping[str, Any]) -> Reply:
         headers=found,
         body=out if seam == "provider" else of.get("body"),
         hint={key: wire[key] for key in ("text", "spelling") if key in wire},
+    )
+
+
+def failure_of(error: tuple[str, str | None]) -> Reply | None:
+    """The answer that an error of a status is, where no more is known of it; None of any other."""
+    found = _STATUS.fullmatch(error[0])
+    if found is None:
+        return None
+    return Reply(
+        status=int(found[1]),
+        reason=error[1] or "",
+        headers=[("content-type", "application/json")],
+        body={"error": {"message": error[1] or error[0]}},
     )
 
 

@@ -8,6 +8,7 @@
 """
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,6 +19,19 @@ _LAST: Final = frozenset(
 )
 _JOINED: Final = frozenset(("content", "refusal", "arguments", "text", "reasoning_content", "data"))
 _ITEMS_MAX: Final = 10_000
+
+
+def pieces_of(answer: Any) -> list[dict[str, str]] | None:
+    """A whole answer as the events of a stream, for one that was changed; None of no protocol."""
+    if not isinstance(answer, dict):
+        return None
+    if isinstance(answer.get("choices"), list):
+        return [*_chunks(answer), {"data": "[DONE]"}]
+    if answer.get("object") == "response":
+        return [_event({"type": "response.completed", "response": answer, "sequence_number": 0})]
+    if answer.get("type") == "message" and isinstance(answer.get("content"), list):
+        return [_event(one) for one in _message_events(answer)]
+    return None
 
 
 class Answer:
@@ -148,3 +162,52 @@ def _at(items: list[dict[str, Any]], place: int) -> dict[str, Any]:
     while len(items) <= place:
         items.append({})
     return items[place]
+
+
+def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, str]]:
+    head = {key: item for key, item in answer.items() if key not in ("choices", "usage")}
+    if head.get("object") == "chat.completion":
+        head["object"] = "chat.completion.chunk"
+    for place, choice in enumerate(answer["choices"]):
+        told = {key: item for key, item in choice.items() if key not in ("message", "index")}
+        said = choice.get("message")
+        if isinstance(said, dict):
+            calls = said.get("tool_calls")
+            if isinstance(calls, list):
+                numbered = [{"index": n, **call} for n, call in enumerate(calls)]
+                said = {**said, "tool_calls": numbered}
+            told["delta"] = said
+        yield _data({**head, "choices": [{"index": choice.get("index", place), **told}]})
+    if answer.get("usage") is not None:
+        yield _data({**head, "choices": [], "usage": answer["usage"]})
+
+
+def _message_events(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    start = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+    yield {"type": "message_start", "message": start}
+    for index, block in enumerate(answer["content"]):
+        if block.get("type") == "text":
+            begun, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+        elif "input" in block:
+            text = json.dumps(block["input"])
+            begun, delta = (
+                {**block, "input": {}},
+                {"type": "input_json_delta", "partial_json": text},
+            )
+        else:
+            begun, delta = block, None
+        yield {"type": "content_block_start", "index": index, "content_block": begun}
+        if delta is not None:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ended = {key: answer.get(key) for key in ("stop_reason", "stop_sequence")}
+    yield {"type": "message_delta", "delta": ended, "usage": answer.get("usage") or {}}
+    yield {"type": "message_stop"}
+
+
+def _event(event: dict[str, Any]) -> dict[str, str]:
+    return {"event": str(event["type"]), **_data(event)}
+
+
+def _data(event: dict[str, Any]) -> dict[str, str]:
+    return {"data": json.dumps(event, ensure_ascii=False, separators=(",", ":"))}

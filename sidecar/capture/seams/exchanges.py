@@ -21,7 +21,7 @@ from sidecar.capture import bodies, exchange, pieces
 from sidecar.capture.encodings import Decoder, Known, encoder
 from sidecar.capture.exchange import Reply, Request
 from sidecar.capture.seams.session import Crossing, Session, class_name, text_of
-from sidecar.capture.streamed import Answer
+from sidecar.capture.streamed import Answer, pieces_of
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Seam
 
@@ -282,43 +282,60 @@ class Playing(Unsent):
         self._x = x
         seam = seam_of(x)
         self._wire = x.attributes.get("http") or {}
-        self.has_head = "status" in self._wire if seam == "provider" else x.out is not None
         self.sending = bool(self._wire.get("sending"))
+        self.has_head = "status" in self._wire if seam == "provider" else x.out is not None
+        failure = exchange.failure_of(x.error) if x.error and not self.has_head else None
+        self.has_head = self.has_head or failure is not None
         absent = not self.has_head and x.error is None and x.status != "cancelled"
         if absent or self._wire.get("lost"):
             x.beyond()
-        self.reply = exchange.reply_of(seam, x.out, x.attributes)
+        self.reply = failure or exchange.reply_of(seam, x.out, x.attributes)
         named = exchange.dict_of(self.reply.headers)
         encoding = str(named.get("content-encoding", ""))
         self._encoder = None if decoded else encoder(encoding)
         self.encoded = self._encoder is not None
-        self.streamed = x.chunks is not None or pieces.cut_of(named) == "event"
         # Whether its end is played, too; and what ended it, where that was no answer.
         self.whole = not any(self._wire.get(why) for why in ("unread", "broke", "short"))
         self.error = x.error if self._wire.get("broke") or not self.has_head else None
+        self._cut = pieces.cut_of(named)
+        if x.chunks is not None:
+            self._parts = list(map(pieces.bytes_of, x.chunks))
+        elif self._cut == "event":
+            self._parts = self._streamed()
+        else:
+            self._parts = [bodies.written(self.reply.body, self.reply.hint)]
 
     def headers(self) -> list[tuple[str, str]]:
         """The answer's headers, true of the body that is played."""
-        found = self.reply.headers
-        if self.encoded:
-            return list(found)
-        return [pair for pair in found if pair[0] != "content-encoding"]
+        found = list(self.reply.headers)
+        if not self.encoded:
+            found = [pair for pair in found if pair[0] != "content-encoding"]
+        if self.whole and self.reply.body is not None and self._x.chunks is None:
+            length = str(sum(map(len, self._sent())))
+            found = [(name, length if name == "content-length" else value) for name, value in found]
+        return found
 
     def pieces(self) -> Iterator[bytes]:
         """The body, piece by piece, as it is sent."""
-        if self._x.chunks is not None:
-            parts: Iterator[bytes] = map(pieces.bytes_of, self._x.chunks)
-        elif self.streamed:
-            parts = iter(())
-        else:
-            parts = iter((bodies.written(self.reply.body, self.reply.hint),))
-        any_ = False
-        for part in parts:
-            if part:
-                any_ = True
-                yield self._encoder.feed(part) if self._encoder is not None else part
-        if self._encoder is not None and any_ and self.whole:
-            yield self._encoder.end()
+        return iter(self._sent())
+
+    def _sent(self) -> list[bytes]:
+        if self._encoder is not None:
+            packed = [self._encoder.feed(part) for part in self._parts if part]
+            self._parts = [*packed, self._encoder.end()] if packed and self.whole else packed
+            self._encoder = None
+        return [part for part in self._parts if part]
+
+    def _streamed(self) -> list[bytes]:
+        """An answer without pieces that is a stream: empty, or changed as a whole."""
+        body = self.reply.body
+        if body is None:
+            return []
+        made = pieces_of(body) if seam_of(self._x) == "provider" else None
+        if made is None:
+            text = bodies.written(body, {}).decode(errors="replace")
+            made = [{"data": text}]
+        return list(map(pieces.bytes_of, made))
 
     async def begin(self) -> None:
         """Wait until it is the turn of an answer that was over when it began."""

@@ -149,11 +149,5 @@ class _File(io.RawIOBase):
         headers = self._playing.headers()
         named = exchange.dict_of(headers)
         how = framing.framing_of(reply.status, method, named)
-        pieces: Any = self._playing.pieces()
-        if how == "length" and self._playing.whole:
-            pieces = list(pieces)  # encoded anew, it may have another length
-            length = str(sum(map(len, pieces)))
-            headers = [pair for pair in headers if pair[0] != "content-length"]
-            headers.append(("content-length", length))
         yield framing.head_bytes(reply.status, reply.reason, headers)
-        yield from framing.sent(pieces, how, whole=self._playing.whole)
+        yield from framing.sent(self._playing.pieces(), how, whole=self._playing.whole)
