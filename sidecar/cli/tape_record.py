@@ -132,7 +132,7 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
     lines: list[str] = []
     if value["fault"]:
         lines.append(f"error: {value['fault']}")
-    elif ended.signal is not None:
+    elif ended.signal is not None and not value["sealed"]:
         lines.append(f"{value['tape']}: partial, {ended.signal} ended the agent")
     elif ended.told is None:
         lines.append(
@@ -143,6 +143,8 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
         )
     else:
         lines.append(f"{value['tape']}: {value['events']} events, {value['fidelity']}")
+        if ended.signal is not None:
+            lines.append(f"{ended.signal} ended the agent")
     if ended.code:
         lines.append(f"the agent exited with {ended.code}")
     lines += [

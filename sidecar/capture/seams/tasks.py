@@ -78,7 +78,21 @@ def _running_lane() -> Lane | None:
     if loop is None:
         return None
     task = tasks.current_task(loop)
-    return task.lane if type(task) is LaneTask else None
+    if type(task) is LaneTask:
+        return task.lane
+    if not isinstance(loop, base_events.BaseEventLoop) and loop.get_task_factory() is None:
+        loop.set_task_factory(_made)  # uvloop's: the first task made it that we are in
+    return None
+
+
+def _made(loop: Any, coro: Any, **more: Any) -> Any:
+    """A task of a loop that is not Python's own."""
+    seen = current()
+    if seen is None:
+        return asyncio.Task(coro, loop=loop, **more)
+    task = LaneTask(coro, loop=loop, **more)
+    task.lane = seen.lane().start()
+    return task
 
 
 def _joined(*done: Any) -> None:

@@ -1,5 +1,8 @@
 """``sidecar tape record`` and ``replay``: an agent's command, unchanged."""
 
+import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -108,3 +111,65 @@ def test_what_a_recorded_agent_starts_records_nothing(agent, tmp_path):
     assert (ran.code, ran.out) == (0, "False\n"), ran.err
     assert [one.kind for one in read_tape(tmp_path / "run.tape").events] == ["decision", "terminal"]
     assert examine(tmp_path / "run.tape").holds
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+@pytest.mark.parametrize(("number", "sealed"), [("SIGTERM", False), ("SIGINT", True)])
+def test_a_signal_reaches_the_agent_and_is_no_verdict(agent, tmp_path, number, sealed):
+    agent.write("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    given = ["tape", "record", "-o", "run.tape", "--capture", "full"]
+    started = subprocess.Popen(
+        [sys.executable, "-P", "-m", "sidecar", *given, "--", sys.executable, "agent.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with started:
+        assert started.stdout.readline() == "up\n"
+        if number == "SIGINT":  # as a terminal does: to all of its group
+            os.killpg(started.pid, signal.SIGINT)
+        else:
+            started.send_signal(signal.Signals[number])
+        _, said = started.communicate(timeout=30)
+    assert started.returncode == 3
+    assert f"{number} ended the agent" in said
+    assert (examine(tmp_path / "run.tape").state == "sealed") is sealed
+
+
+@pytest.mark.full
+def test_an_agent_that_swallows_its_drift_is_ended(agent):
+    agent.write("import os\nos.environ.get('A')\n")
+    assert agent.record().code == 0
+    agent.write(
+        "import os, time\n"
+        "try:\n    os.environ.get('B')\nexcept BaseException:\n    pass\n"
+        "while True:\n    pass\n"
+    )
+    ran = agent.replay()
+    assert ran.code == 2
+    assert ran.json["drift"]["seam"] == "env"
+
+
+@pytest.mark.full
+def test_tasks_of_uvloop_are_told_apart(agent, tmp_path):
+    agent.write(
+        "import asyncio, uvloop\n"
+        "from sidecar.sdk.driver import tool\n"
+        "@tool\n"
+        "async def ask(name):\n    await asyncio.sleep(0)\n    return name\n"
+        "async def twice(name):\n    return [await ask(name + str(n)) for n in range(2)]\n"
+        "async def main():\n"
+        "    await ask('first')\n"
+        "    print(await asyncio.gather(*map(twice, 'abc')))\n"
+        "uvloop.run(main())\n"
+    )
+    assert agent.record().code == 0
+    lanes = {one.attr.get("lane") for one in read_tape(tmp_path / "run.tape").events}
+    assert lanes >= {None, "0", "1", "2"}
+    ran = agent.replay()
+    assert ran.code == 0, ran.err
+    assert ran.json["exact_digest"] == ran.json["recorded_digest"]
