@@ -4,9 +4,10 @@
 1. ``KNOWN`` maps files to whether they are the agent's own. It holds for one session and is empty
    where there is none: then no call is the agent's.
 2. A file that is looked through belongs to whoever called it: ``Path.read_text`` is a read of its
-   caller's, and so is ``os.environ.get``. Nothing else is: a library that the agent calls keeps its
-   clock, its dice and its files.
-3. Code of no file (``<string>``: what ``dataclass`` writes) belongs to the module it runs in.
+   caller's, and so are ``os.environ.get`` and a default that a pydantic model is made with. Nothing
+   else is: a library that the agent calls keeps its clock, its dice and its files.
+3. What a pool is given to do (``to_thread(time.time)``) is the agent's where its own code gave it.
+4. Code of no file (``<string>``: what ``dataclass`` writes) belongs to the module it runs in.
 """
 
 import os
@@ -24,6 +25,13 @@ _LOOKED_THROUGH: Final = (
     *("os", "_collections_abc", "pathlib", "pathlib._local", "pathlib._abc", "pathlib._os"),
     *("glob", "codecs", "fileinput", "configparser", "gzip", "bz2", "lzma", "zipfile"),
 )
+_MAKERS: Final = tuple(  # of objects, which call what their class was given
+    os.path.join("site-packages", "pydantic", name)  # noqa: PTH118 - as the frames spell it
+    for name in ("main.py", "root_model.py", "_internal" + os.sep + "_dataclasses.py")
+)
+_LIBRARY: Final = os.path.dirname(os.__file__)  # noqa: PTH120 - as the frames spell it
+_HERE: Final = os.path.dirname(__file__)  # noqa: PTH120
+_POOLS: Final = os.path.join(_HERE, "threads.py")  # noqa: PTH118
 _sites: Sites | None = None
 
 
@@ -45,8 +53,10 @@ def is_own(frame: FrameType | None) -> bool:
         known = KNOWN.get(name)
         if known is not None:
             return known
-        if name in THROUGH:
+        if name in THROUGH or name.endswith(_MAKERS):
             frame = frame.f_back
+        elif name == _POOLS:
+            return getattr(frame.f_locals.get("lane"), "own", False)
         elif name[:1] != "<":
             return is_own_file(name)
         elif name.startswith("<frozen "):
@@ -63,7 +73,9 @@ def is_own(frame: FrameType | None) -> bool:
 def is_own_file(name: object) -> bool:
     """Whether a file is the agent's own."""
     sites = _sites
-    if sites is None or not isinstance(name, str) or name in THROUGH:
+    if sites is None or not isinstance(name, str):
+        return False
+    if name in THROUGH or name == _POOLS or name.endswith(_MAKERS):
         return False
     found = KNOWN.get(name)
     if found is None:
@@ -79,6 +91,19 @@ def is_own_file(name: object) -> bool:
     return found
 
 
+def is_handed_by_own(frame: FrameType | None) -> bool:
+    """Whether the nearest code that is neither Python's nor ours is the agent's own."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        passes = name.startswith(("<", _HERE)) or (
+            name.startswith(_LIBRARY) and "site-packages" not in name
+        )
+        if not passes or KNOWN.get(name):
+            return is_own_file(name)
+        frame = frame.f_back
+    return False
+
+
 def _forget() -> None:
     global _sites
     _sites = None
@@ -87,9 +112,8 @@ def _forget() -> None:
 
 
 def _through() -> Iterator[str]:
-    library = os.path.dirname(os.__file__)  # noqa: PTH120 - as the frames spell it
     for name in _LOOKED_THROUGH:
-        place = os.path.join(library, *name.split("."))  # noqa: PTH118
+        place = os.path.join(_LIBRARY, *name.split("."))  # noqa: PTH118
         yield from (f"<frozen {name}>", f"{place}.py", os.path.join(place, "__init__.py"))  # noqa: PTH118
 
 

@@ -25,10 +25,11 @@ def is_path(value: Any) -> bool:
 def place(session: Session, path: Path) -> Any:
     """A path as a payload."""
     text = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - no link is followed
+    plain = os.path.normcase(text)
     for name, folder in _folders(session):
-        if text == folder:
+        if plain == os.path.normcase(folder):
             return name or "."
-        if text.startswith(folder if folder.endswith(os.sep) else folder + os.sep):
+        if plain.startswith(os.path.normcase(folder).rstrip(os.sep) + os.sep):
             rest = text[len(folder) :].strip(os.sep).replace(os.sep, "/")
             return told(f"{name}/{rest}" if name else rest)
     return told(text.replace(os.sep, "/"))

@@ -21,10 +21,12 @@ Key = tuple[str, str, str]
 
 
 class Lane:
-    """One line of execution; used by one thread at a time. ``work``: what a thread does in it."""
+    """One line of execution; used by one thread at a time. ``work``: what a thread does in it;
+    ``own``: the agent's own code gave it to a pool."""
 
     __slots__ = (
-        *("_base", "_taken", "frontier", "hits", "name", "started", "strangers", "thread", "work"),
+        *("_base", "_taken", "frontier", "hits", "name", "own", "started", "strangers", "thread"),
+        "work",
     )
 
     def __init__(
@@ -34,6 +36,7 @@ class Lane:
         self.frontier = self._base = frontier
         self._taken: dict[str, tuple[int, ...]] = {}
         self.started = 0
+        self.own = False
         self.hits: dict[Key, int] = {}
         self.work = work
         self.thread: int | None = None  # the main lane's

@@ -8,10 +8,12 @@
 3. Started inside a seam, it is mute as the seam is.
 """
 
+import sys
 import threading
 from concurrent import futures
 from typing import Any, Final
 
+from sidecar.capture.seams.callers import is_handed_by_own
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import HERE, LANE, MUTE, Lane
 from sidecar.capture.seams.session import Session, current
@@ -59,6 +61,7 @@ def _install_pools(session: Session) -> None:
                 return submit(self, fn, *args, **kwargs)
             return submit(self, _muted, fn, args, kwargs)
         lane = seen.lane().start(work=True)
+        lane.own = is_handed_by_own(sys._getframe(1))
         session.began(lane)
         try:
             future = submit(self, _worked, lane, fn, args, kwargs)

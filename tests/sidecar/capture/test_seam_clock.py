@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from time import time as seconds
 from zoneinfo import ZoneInfo
 
+import pydantic
 import pytest
 from ambient_rig import asked, both, library, with_seams
 from capture_rig import recorded, replayed
@@ -124,6 +125,20 @@ def test_what_was_bound_before_and_in_a_class_is_the_agents_clock_too(tmp_path):
     assert stamped.__defaults__ == (REAL[0],)
 
 
+def test_a_default_that_a_model_is_made_with_is_its_makers(tmp_path):
+    theirs = library(tmp_path, "def make(kind):\n    return kind()\n")
+
+    def agent():
+        class Ticket(pydantic.BaseModel):
+            at: float = pydantic.Field(default_factory=t.time)
+
+        return Ticket().at, theirs.make(Ticket).at
+
+    (was, first), (now, second), tape = both(tmp_path / "a.tape", ("clock",), agent)
+    assert (now, asked(tape)) == (was, [("clock", "time.time")])
+    assert first < second
+
+
 def test_a_given_moment_is_nobodys_to_record(tmp_path):
     def agent():
         return [t.localtime(0), t.gmtime(5), t.ctime(1.5), t.strftime("%Y", t.gmtime(0))]
@@ -215,6 +230,36 @@ def test_a_loop_and_a_pool_run_on_while_the_agents_clock_is_played(tmp_path):
     assert passed >= 0.002
     assert max(first) < min(second)  # theirs is the wall's, in both
     assert asked(tape) == [("clock", "time.time")]
+
+
+def test_what_the_agent_gives_a_pool_is_its_own_and_what_a_library_gives_is_not(tmp_path):
+    theirs = library(
+        tmp_path,
+        "import asyncio, time\n"
+        "async def rest(pool):\n"
+        "    loop = asyncio.get_running_loop()\n"
+        "    mine = await asyncio.to_thread(time.time)\n"
+        "    return [mine, await loop.run_in_executor(pool, time.time)]\n",
+    )
+
+    def agent():
+        async def main(pool):
+            loop = asyncio.get_running_loop()
+            mine = [
+                *(await asyncio.to_thread(t.time), await loop.run_in_executor(pool, t.time_ns)),
+                await asyncio.wrap_future(pool.submit(datetime.now, UTC)),
+            ]
+            return mine, await theirs.rest(pool)
+
+        with ThreadPoolExecutor(1) as pool:
+            return asyncio.run(main(pool))
+
+    (was, first), (now, second), tape = both(
+        tmp_path / "a.tape", ("tasks", "threads", *CLOCK), agent
+    )
+    assert was == now
+    assert max(first) < min(second)
+    assert [name for _, name in asked(tape)] == ["time.time", "time.time_ns", "datetime.now"]
 
 
 def test_threads_of_the_agent_each_read_their_own_clock(tmp_path):
