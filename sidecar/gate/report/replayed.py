@@ -101,8 +101,11 @@ def _said(value: Mapping[str, Any], *, place: bool = True) -> str:
     drift = value.get("drift")
     if drift is not None and value["outcome"] != "shown":
         what = f" ({drift['event_kind']} {drift['name']})" if drift["event_kind"] else ""
-        where = f" at seq {drift['seq']}" if place and drift["kind"] != "INCOMPARABLE" else ""
-        return f"{drift['kind']}{where}{what}: {drift['reason']}"
+        if drift["kind"] == "INCOMPARABLE":
+            return f"{drift['kind']}: {drift['reason']}"
+        if not place:  # the case says kind and seq itself
+            return f"{what.strip(' ()') or 'the run'}: {drift['reason']}"
+        return f"{drift['kind']} at seq {drift['seq']}{what}: {drift['reason']}"
     if value["target_signal"] is not None:
         return f"{value['target_signal']} ended the agent"
     return _SAID.get(value["outcome"], f"nothing was replayed ({value['outcome']})")

@@ -187,7 +187,9 @@ function findingsView() {
           ),
         )
       : null,
-    el("section", {}, el("h2", {}, t("tapes")), REPORT.runs.map(runFacts)),
+    REPORT.runs.length
+      ? el("section", {}, el("h2", {}, t("tapes")), REPORT.runs.map(runFacts))
+      : null,
     Object.keys(REPORT.facts).length
       ? el("section", {}, el("h2", {}, t("facts")), facts(Object.entries(REPORT.facts)))
       : null,
