@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-from sidecar.replay.bisect.process.session import prepare, run_bisection
+from sidecar.replay.bisect.process.preparing import prepare
+from sidecar.replay.bisect.process.session import run_bisection
 from sidecar.replay.bisect.wanted import Wanted
 
 IDENTITY = "Somebody <somebody@example.test> {} +0000"

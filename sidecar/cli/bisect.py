@@ -21,7 +21,8 @@ from sidecar.replay.bisect import shown
 from sidecar.replay.bisect.answer import Answer
 from sidecar.replay.bisect.driver import Tell
 from sidecar.replay.bisect.model import Probe
-from sidecar.replay.bisect.process.session import Prepared, prepare, run_bisection
+from sidecar.replay.bisect.process.preparing import Prepared, prepare
+from sidecar.replay.bisect.process.session import run_bisection
 from sidecar.replay.bisect.wanted import Wanted
 
 _FILE = click.Path(dir_okay=False)

@@ -13,7 +13,7 @@ import pytest
 from history_rig import CHECK, Commits, asked, bisected, command_line, git, line_of, worktrees
 
 from sidecar.errors import SidecarError
-from sidecar.replay.bisect.process.session import prepare
+from sidecar.replay.bisect.process.preparing import prepare
 
 pytestmark = pytest.mark.requirement("BIS-01")
 

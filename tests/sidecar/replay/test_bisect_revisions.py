@@ -4,7 +4,7 @@ import pytest
 from history_rig import Commits, bisected, git
 
 from sidecar.errors import SidecarError
-from sidecar.replay.bisect.process.session import prepare
+from sidecar.replay.bisect.process.preparing import prepare
 from sidecar.replay.bisect.revisions import axes_of, filled
 from sidecar.replay.bisect.wanted import Wanted
 

@@ -14,7 +14,7 @@ from sidecar.evaluate.assertions.parse import assertions_of
 from sidecar.outcome import Outcome
 from sidecar.replay.bisect.answer import Ran
 from sidecar.replay.bisect.process.oracles import RecordOracle
-from sidecar.replay.bisect.process.session import prepare
+from sidecar.replay.bisect.process.preparing import prepare
 from sidecar.replay.rerun.ended import Process, concluded
 from sidecar.tape.compose import Fact
 from sidecar.tape.files import TapeWriter
