@@ -313,3 +313,27 @@ def test_no_replay_of_one_runs_what_it_says(make, folder):
     assert said.returncode in (2, 3)
     assert "Traceback" not in said.stderr and CANARY not in said.stderr + said.stdout
     assert "\x1b" not in said.stderr + said.stdout
+
+
+@pytest.mark.full
+def test_a_million_events_are_read_in_proportion_and_not_held(tmp_path):
+    few = good(tmp_path / "few.tape", packaging="store").read_bytes().splitlines(keepends=True)
+    event = {"rec": "event", "v": 1, "kind": "decision", "seam": "clock", "name": "time.time"}
+    event |= {"agent": "a", "out": address(b"1"), "inl": {"out": 1}}
+    with open(tmp_path / "a.tape", "wb") as tape:
+        tape.write(few[0])
+        for seq in range(1_000_000):
+            own = {"seq": seq, "lam": seq, "ord": seq}
+            own |= {"cause": [seq - 1]} if seq else {}
+            tape.write(json.dumps(event | own).encode() + b"\n")
+    for words, code in ((("verify", "a.tape"), 2), (("show", "a.tape", "--from", "999000"), 0)):
+        line = [sys.executable, "-P", "-m", "sidecar", "tape", *words, "--output", "json"]
+        with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+            said = json.loads(process.stdout.read())
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == code
+        told = said["tapes"][0] if "tapes" in said else said
+        assert (told["events"], told["state"], told["faults"]) == (1_000_000, "partial", [])
+        assert used.ru_maxrss < 400 * 1024  # KiB
+        assert used.ru_utime < 120
