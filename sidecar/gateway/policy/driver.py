@@ -139,7 +139,12 @@ async def _tried(
     ordered = [module.path for module in bundle.modules if not _is_test(module.path)]
     orders = [ordered, *other_orders(ordered)]
     beside = [module.path for module in renamed]
-    found = await _differing(child, both, [*orders, beside], documents)
+    try:
+        found = await _differing(child, both, [*orders, beside], documents)
+    except ChildFailed as error:  # the engine cannot read it: the bundle itself it could
+        if child.lost:
+            raise
+        found = str(error)
     if found is None:
         return (), folded
     why, found = found, await _differing(child, bundle, orders, documents)

@@ -63,6 +63,7 @@ INERT = {
     "a set that is empty": "q contains 1 if data.s.other\n\nr contains x if some x in q",
     "a function of what is not there": "q := data.s.other\n\nf(v) if v == 1\n\n"
     "r contains 1 if f(q)",
+    "text of many bytes": '# Straße 日本 😀\nr contains "ß😀" if data.s.other # ö\n\nq := "é"',
     "all branches of a chain": "q := 1 if data.s.other else := data.s.none[input.x]\n\n"
     "r contains q",
 }
@@ -188,11 +189,12 @@ def test_the_default_bundle_folds_to_what_is_in_use():
     }
 
 
-def test_a_fold_that_decides_otherwise_is_not_used(monkeypatch, capsys):
+@pytest.mark.parametrize("instead", ["", "no rego,"])
+def test_a_fold_that_decides_otherwise_or_cannot_be_read_is_not_used(monkeypatch, capsys, instead):
     def wrong(bundle, _modules):
         (first, *rest) = bundle.modules
         at = next(number for number, each in enumerate(rest) if each.path == "decide.rego")
-        text = rest[at].text.replace("data.agenttwin.tool_calls.deny,", "")
+        text = rest[at].text.replace("data.agenttwin.tool_calls.deny,", instead)
         rest[at] = Module("decide.rego", text)
         return Folded(replace(bundle, modules=(first, *rest)), frozenset())
 
