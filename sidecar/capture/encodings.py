@@ -59,14 +59,12 @@ class Decoder:
 
     def __init__(self, encodings: str, known: Known | None = None) -> None:
         self._steps: list[Decodes] = []
-        self.broken = False
+        self.broken = self.unknown = False
         for name in reversed(names(encodings)):
-            if name in _WINDOWS:
-                self._steps.append(_Inflate(name))
-            elif known is not None and name in known:
-                self._steps.append(known[name]())
-            else:
-                self.broken = True
+            try:
+                self._steps.append(_Inflate(name) if name in _WINDOWS else (known or {})[name]())
+            except Exception:  # a decoder without what it needs is none, for its library too
+                self.broken = self.unknown = True
 
     def feed(self, data: bytes) -> bytes:
         """What a piece adds; the piece itself where it cannot be decoded."""

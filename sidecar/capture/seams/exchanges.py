@@ -223,6 +223,8 @@ class Recording:
         self, status: Any, error: tuple[str, str | None] | None, more: dict[str, Any] | None
     ) -> None:
         body, hint = bodies.answered(b"".join(self._whole))
+        if self._decoder.unknown:
+            hint = {**hint, "encoded": True}
         reply = Reply(
             status=self._status,
             reason=self._reason,
@@ -292,8 +294,10 @@ class Playing(Unsent):
         self.reply = failure or exchange.reply_of(seam, x.out, x.attributes)
         named = exchange.dict_of(self.reply.headers)
         encoding = str(named.get("content-encoding", ""))
-        self._encoder = None if decoded else encoder(encoding)
-        self.encoded = self._encoder is not None
+        left = bool(self._wire.get("encoded"))  # as it was recorded: nobody could decode it
+        self._encoder = None if decoded or left else encoder(encoding)
+        self.encoded = self._encoder is not None or left or decoded
+        self._keeps_length = bool(encoding) and (left or decoded)
         # Whether its end is played, too; and what ended it, where that was no answer.
         self.whole = not any(self._wire.get(why) for why in ("unread", "broke", "short"))
         self.error = x.error if self._wire.get("broke") or not self.has_head else None
@@ -310,7 +314,8 @@ class Playing(Unsent):
         found = list(self.reply.headers)
         if not self.encoded:
             found = [pair for pair in found if pair[0] != "content-encoding"]
-        if self.whole and self.reply.body is not None and self._x.chunks is None:
+        changes = self.whole and not self._keeps_length and self._x.chunks is None
+        if changes and self.reply.body is not None:
             length = str(sum(map(len, self._sent())))
             found = [(name, length if name == "content-length" else value) for name, value in found]
         return found
