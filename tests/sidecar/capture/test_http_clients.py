@@ -501,6 +501,7 @@ def models_by(post):
         ),
     ],
 )
+@pytest.mark.requirement("SDK-02")
 def test_a_models_endpoint_asked_by_any_client_is_a_models_call(tmp_path, post):
     run = twice(tmp_path, models_by(post), chat("hello"))
     (event,) = events(run.tape, "llm_call")
