@@ -148,6 +148,9 @@ async def _body(library: Any, req: Any) -> bytes:
         return b""
     if isinstance(body, bytes | bytearray):
         return bytes(body)
+    if not hasattr(body, "consumed"):  # before 3.12: what is read could not be sent any more
+        value = getattr(body, "_value", b"")
+        return bytes(value) if isinstance(value, bytes | bytearray) else b""
     sink = _Sink()
     await body.write(sink)
     data = bytes(sink.data)

@@ -23,11 +23,14 @@ _OURS: Final = "__agenttwin__"
 
 
 def install(session: Session) -> None:
-    """Patch the transports of whichever of the two the agent has imported."""
+    """Patch the transports of whichever of the two the agent has imported.
+
+    Raises where one is of another shape.
+    """
     close_at_end(session)
     for name in LIBRARIES:
         library = sys.modules.get(name)
-        if library is None or not hasattr(library, "HTTPTransport"):
+        if library is None:
             continue
         for kind, method, made in (
             (library.HTTPTransport, "handle_request", _sync),

@@ -696,3 +696,21 @@ SHOWN = "country_code Idempotency-Key max_tokens sort_key pageToken next_page_to
 )
 def test_which_names_say_credential(name, hidden):
     assert is_secret(name) is hidden
+
+
+def test_attempts_of_urllib3_are_exchanges_and_a_replay_does_not_wait(tmp_path, monkeypatch):
+    slept = []
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", slept.append)
+
+    def agent(server):
+        again = urllib3.Retry(3, backoff_factor=10, status_forcelist=[503])
+        with requests.Session() as session:
+            session.mount("http://", requests.adapters.HTTPAdapter(max_retries=again))
+            return session.get(f"{server.url}/a").json()
+
+    run = twice(tmp_path, agent, Reply({}, status=503), Reply({}, status=503), Reply({"a": 1}))
+    assert [event.st for event in events(run.tape, "tool_result")] == ["error", "error", "ok"]
+    assert slept
+    slept.clear()
+    assert run.same() == {"a": 1}
+    assert slept == []
