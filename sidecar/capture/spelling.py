@@ -16,6 +16,8 @@ from typing import Any, Final
 _FIRST: Final = re.compile(r"[\[{](\n *)?")
 _COLON: Final = re.compile(r'":( ?)')
 _ORDERS_MAX: Final = 1000
+# Numbers that a tape or an encoder may write in another way, and halves of surrogate pairs.
+_PECULIAR: Final = re.compile(r"\.0+(?![0-9])|[0-9.][eE][-+]?[0-9]|-0(?![0-9])|\\u[dD]")
 _DEPTH_MAX: Final = 90
 _INFINITE: Final = float("inf")
 
@@ -26,6 +28,17 @@ def parsed(text: str) -> tuple[Any, dict[str, Any] | None]:
     The spelling is None where none reproduces the text, ``{}`` where nothing need be said: keys in
     order, compact.
     """
+    if _PECULIAR.search(text) is None:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
+        _check_depth(value, 0)
+        found = _styled(text, value)
+        if spelled(value, found) == text:
+            return value, found
+    return _parsed_by_literals(text)
+
+
+def _parsed_by_literals(text: str) -> tuple[Any, dict[str, Any] | None]:
+    """The same of a text whose numbers may be written in other ways."""
     literals: list[str] = []
     value = json.loads(
         text,
@@ -35,15 +48,8 @@ def parsed(text: str) -> tuple[Any, dict[str, Any] | None]:
         parse_constant=_refused,
     )
     plain = _as_kept(value, 0)
-    found = _style(text)
-    orders, uses = _orders(value)
-    if orders:
-        found["orders"], found["uses"] = orders, uses
-    numbers = {
-        str(place): literal
-        for place, literal in enumerate(literals)
-        if json.dumps(_whole(float(literal) if _is_float(literal) else int(literal))) != literal
-    }
+    found = _styled(text, value)
+    numbers = {str(place): literal for place, literal in enumerate(literals) if _is_odd(literal)}
     if numbers:
         found["numbers"] = numbers
     return value, found if spelled(plain, found) == text else None
@@ -54,7 +60,17 @@ def spelled(value: Any, spelling: dict[str, Any]) -> str:
     return _Writer(spelling).text(value)
 
 
+def _styled(text: str, value: Any) -> dict[str, Any]:
+    found = _style(text)
+    orders, uses = _orders(value)
+    if orders:
+        found["orders"], found["uses"] = orders, uses
+    return found
+
+
 class _Writer:
+    """Writes a value; by the standard library's encoder where that can, which is much faster."""
+
     def __init__(self, spelling: dict[str, Any]) -> None:
         self._around = spelling.get("around", ["", ""])
         self._ascii = bool(spelling.get("ascii"))
@@ -68,8 +84,21 @@ class _Writer:
         self._parts: list[str] = []
 
     def text(self, value: Any) -> str:
+        if self._indent is None and not self._numbers:
+            return json.dumps(
+                self._ordered(value),
+                ensure_ascii=self._ascii,
+                separators=(self._comma, self._colon),
+            ).join(map(str, self._around))
         self._write(value, 0)
         return "".join((str(self._around[0]), *self._parts, str(self._around[1])))
+
+    def _ordered(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._ordered(value[key]) for key in self._keys(value)}
+        if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+            return [self._ordered(item) for item in value]
+        return value
 
     def _write(self, value: Any, depth: int) -> None:
         if isinstance(value, dict):
@@ -207,6 +236,15 @@ def _as_kept(value: Any, depth: int) -> Any:
     return _told(value) if isinstance(value, str) else _whole(value)
 
 
+def _check_depth(value: Any, depth: int) -> None:
+    if depth > _DEPTH_MAX:
+        raise ValueError("nested deeper than a tape holds")
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if isinstance(item, dict | list):
+            _check_depth(item, depth + 1)
+
+
 def _told(text: str) -> str:
     text.encode()  # a lone surrogate raises, and is kept as the escape it was
     return text
@@ -216,8 +254,12 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _is_float(literal: str) -> bool:
-    return not literal.lstrip("-").isdecimal()
+def _is_odd(literal: str) -> bool:
+    """Whether a number is not written as Python writes what a tape gives back."""
+    if literal.lstrip("-").isdecimal():
+        return literal == "-0"
+    value = float(literal)
+    return value.is_integer() or repr(value) != literal
 
 
 def _same(literal: Any, value: float) -> bool:
