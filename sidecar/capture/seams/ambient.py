@@ -105,7 +105,7 @@ def raised(error: tuple[str, str | None], out: Any) -> BaseException:
     name, message = error
     module, _, kind = name.rpartition(".")
     found = getattr(sys.modules.get(module) if module else builtins, kind, None)
-    if isinstance(found, type) and issubclass(found, Exception):
+    if isinstance(found, type) and issubclass(found, BaseException):
         with suppress(Exception):  # it may take other arguments than it keeps
-            return found(*read_back(out["raised"]))
+            return found(*(read_back(out["raised"]) if out else ()))
     return RuntimeError(f"{name}: {message}")

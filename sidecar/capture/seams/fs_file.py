@@ -236,10 +236,10 @@ class _Reading:
         self._first: Any = None
         self._several = False
         self._pieces = Pieces(self._piece)
-        self._left = b""
+        self._kept, self._given = b"", 0
         if x.played and x.error is None:
             whole = [x.out["read"]] if x.out.get("read") else []
-            self._left = joined(whole if x.chunks is None else x.chunks)
+            self._kept = joined(whole if x.chunks is None else x.chunks)
 
     def add(self, data: bytes) -> None:
         self._pieces.add(self.next, data)
@@ -261,10 +261,11 @@ class _Reading:
             self.over = True
             played(self.x, lambda _: None)
         to_end = bool(self.x.out["to_end"])
-        if not to_end and (size < 0 or not self._left):
+        given = self._given
+        if not to_end and (size < 0 or given == len(self._kept)):
             self.x.beyond()
-        data = self._left if size < 0 else self._left[:size]
-        self._left = self._left[len(data) :]
+        data = self._kept[given:] if size < 0 else self._kept[given : given + size]
+        self._given += len(data)
         self.next += len(data)
         if size < 0 or not data:
             self.over = True

@@ -178,6 +178,26 @@ def test_a_refused_sleep_is_refused_again(tmp_path):
     assert tape.events[1].err.type == "ValueError"
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, InterruptedError])
+def test_a_sleep_that_was_broken_off_is_broken_off_again(tmp_path, monkeypatch, kind):
+    def broken_off(_):
+        raise kind
+
+    def agent():
+        try:
+            t.sleep(0)
+        except BaseException as error:
+            return type(error)
+
+    monkeypatch.setattr(time, "sleep", broken_off)
+    run = with_seams(CLOCK, lambda: got.append(agent()))
+    got = []
+    tape = recorded(tmp_path / "a.tape", run)
+    monkeypatch.undo()
+    assert replayed(tape, run).drift is None
+    assert got == [kind, kind]
+
+
 def test_sleeping_tasks_come_back_and_the_loop_keeps_its_clock(tmp_path):
     async def nap(pause):
         await asyncio.sleep(pause)
