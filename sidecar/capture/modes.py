@@ -33,7 +33,7 @@ from sidecar.capture.play import (
     answer_of,
 )
 from sidecar.tape.codec import Codecs
-from sidecar.tape.compose import NOTHING
+from sidecar.tape.compose import NOTHING, Fact
 from sidecar.tape.model import Event, Seam, Status
 from sidecar.tape.redaction import Redacts
 from sidecar.tape.tape import MISSING, Tape
@@ -82,6 +82,10 @@ class PlanPlayer(StrictPlayer):
     def told(self) -> Told:
         """What it did so far."""
         return Told(parted=self.shown, stopped=self.stopped, **self._counts)
+
+    def noted(self, fact: Fact) -> None:  # noqa: ARG002
+        """What the run does to the world is its own."""
+        return
 
     def goes_live(self, seam: Seam) -> bool:
         """Whether the plan lets it, at all."""

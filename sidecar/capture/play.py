@@ -6,8 +6,8 @@ is a drift.
    there before. What was asked is compared with what was recorded, and never searched by.
 2. Strict: a crossing that the tape does not hold, or that asks something else, is a drift. Nothing
    goes live.
-3. What was recorded and not asked for by the end is a drift too. ``state_patch``, ``error`` and
-   ``tool_result`` are never asked for.
+3. What was recorded and not asked for by the end is a drift too. ``state_patch`` and ``error`` are
+   never asked for: they must happen as recorded, each in the order of its agent, kind and name.
 4. The first drift is the run's; who swallows it meets it again at the next crossing.
 5. The exact digest of what was played folds its events in the tape's order, with what each came
    after in this run: equal digests mean the same events, each after the same.
@@ -17,6 +17,7 @@ their own.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
@@ -30,7 +31,7 @@ from sidecar.capture.match import Crossing, Match, Recorded, asked_before
 from sidecar.capture.plan import Plan
 from sidecar.tape.answers import results_of
 from sidecar.tape.codec import Codecs
-from sidecar.tape.compose import NOTHING
+from sidecar.tape.compose import NOTHING, Fact
 from sidecar.tape.drift import Drift as Drift_
 from sidecar.tape.model import Event, Kind, Seam, Status
 from sidecar.tape.redaction import Redacts
@@ -47,6 +48,8 @@ _ASSERTED: Final[dict[Kind, DriftKind]] = {
 }
 _STRICT: Final = Plan()
 _REQUIRED: Final = frozenset(_ASSERTED)
+# What happens without being asked for, and the drift where it does not, or otherwise.
+_NOTED: Final[dict[Kind, DriftKind]] = {"state_patch": "STATE", "error": "ERROR_KIND"}
 
 
 class Asked(Struct, frozen=True, kw_only=True, gc=False):
@@ -114,6 +117,10 @@ class Player(Protocol):
         """Whether this seam's next crossing could go live; said without a crossing."""
         ...
 
+    def noted(self, fact: Fact) -> Event | Drift | None:
+        """Something happened that nobody asks for (a change of state): the recorded event."""
+        ...
+
     def ended(self, status: Status, output: Mapping[str, Any]) -> Drift | None:
         """The run is over, with this terminal event: what it should have asked for, or said."""
         ...
@@ -166,19 +173,23 @@ class Comparison:
         """What a crossing is that is none of the tape's: looked for only once it is known to be."""
         return Recorded(tape, self._codecs).match(self.crossing(asked), event, left, ahead)
 
-    def ended(self, tape: Tape, event: Event, status: Status, output: Any) -> DriftKind | None:
-        """The drift of a run that ends otherwise than its terminal event says."""
+    def happened(
+        self, tape: Tape, event: Event, status: Status, output: Any, error: str | None
+    ) -> DriftKind | None:
+        """The drift of what happened, an end or a change of state, otherwise than an event says."""
         try:
             given = self._redactor.value(encoded(output))
             digest = address(canonical(given))
         except NotCanonical:
             given, digest = MISSING, None
-        if (status, digest) == (event.st, event.out_n or event.out):
+        recorded = event.err.type if event.err is not None else None
+        if (status, digest, error) == (event.st, event.out_n or event.out, recorded):
             return None
-        error = event.err.type if event.err is not None else None
         end = Ended(status=status, error=error, given=given, digest=digest)
         found, _ = Recorded(tape, self._codecs).answered(event, end)
-        return next((one for one in ("CLAIM", "ERROR_KIND", "OUTPUT") if one in found), None)
+        return next(
+            (one for one in ("CLAIM", "STATE", "ERROR_KIND", "OUTPUT") if one in found), None
+        )
 
     def same_but(self, seam: Seam | None, one: Any, other: Any, members: Container[str]) -> bool:
         """Whether two encoded inputs are the same but for some of their members."""
@@ -258,6 +269,11 @@ class StrictPlayer:
     def __init__(self, tape: Tape, redactor: Redacts, codecs: Codecs) -> None:
         self.tape = tape
         self.cursor = Cursor(tape.events)
+        self._notes: dict[tuple[Any, ...], deque[Event]] = {}
+        for event in tape.events:
+            if event.kind in _NOTED:
+                key = (event.agent, event.kind, event.name)
+                self._notes.setdefault(key, deque()).append(event)
         self.comparison = Comparison(redactor, codecs)
 
     def decide(self, asked: Asked) -> Played | Live | Drift:
@@ -288,6 +304,22 @@ class StrictPlayer:
             match=found,
         )
 
+    def noted(self, fact: Fact) -> Event | Drift | None:
+        """The recorded event, or a drift where the tape says another or none."""
+        waiting = self._notes.get((fact.agent, fact.kind, fact.name))
+        if not waiting:
+            return Drift(
+                kind=_NOTED.get(fact.kind, "EXTRA_CALL"),
+                seq=next((one.seq for one in self.cursor.left), len(self.tape.events)),
+                reason="it did not happen on the tape",
+            )
+        event = waiting.popleft()
+        error = fact.error[0] if fact.error is not None else None
+        kind = self.comparison.happened(self.tape, event, fact.status, fact.output, error)
+        if kind is None:
+            return event
+        return Drift(kind=kind, seq=event.seq, reason="it happened otherwise", expected=event)
+
     def goes_live(self, seam: Seam) -> bool:  # noqa: ARG002
         """Never."""
         return False
@@ -301,8 +333,12 @@ class StrictPlayer:
                 reason="it was recorded and not asked for again",
                 expected=event,
             )
+        for event in (one for waiting in self._notes.values() for one in waiting):
+            why = "it was recorded and did not happen again"
+            return Drift(kind=_NOTED[event.kind], seq=event.seq, reason=why, expected=event)
         last = self.tape.events[-1]
-        kind = self.comparison.ended(self.tape, last, status, output)
+        error = last.err.type if last.err is not None else None
+        kind = self.comparison.happened(self.tape, last, status, output, error)
         if kind is None:
             return None
         return Drift(kind=kind, seq=last.seq, reason="the run ended in another way", expected=last)

@@ -3,15 +3,15 @@
 **Rules**
 1. What is behind them is given with them, or nothing is: then only a tape answers.
 2. A request that a replay's plan changes is changed here, before it is looked up or sent.
-3. What failed fails again, as the builtin class of that name, else as ``Failed``.
+3. What failed fails again, as the class of that name where it is loaded, else as ``Failed``.
 """
 
-import builtins
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
 from sidecar.capture.plan import Patch
+from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Session, active, current
 from sidecar.tape.compose import NOTHING, Fact
 from sidecar.tape.value import address, encoded, payload
@@ -25,11 +25,7 @@ _KIND_OF: Final[dict[str, tuple[Any, Any]]] = {
 
 
 class Failed(Exception):
-    """What a call failed with on the tape; ``kind`` is the class's name there."""
-
-    def __init__(self, kind: str, message: str | None) -> None:
-        self.kind = kind
-        super().__init__(message or kind)
+    """A call failed on the tape with a class that is not loaded here; the text is the tape's."""
 
 
 class NotGiven(LookupError):
@@ -136,7 +132,7 @@ def _entered(kind: Any, seam: Any, name: str, given: Any, real: Callable[[], Any
     x = session.enter(kind=kind, seam=seam, name=name, given=given, label=label)
     if x.played:
         if x.error is not None:
-            raise _again(*x.error)
+            raise rebuilt(x.error, Failed)
         return x.out
     try:
         with x.inside():
@@ -146,13 +142,3 @@ def _entered(kind: Any, seam: Any, name: str, given: Any, real: Callable[[], Any
         raise
     x.done(got)
     return got
-
-
-def _again(kind: str, message: str | None) -> Exception:
-    known = getattr(builtins, kind, None)
-    if isinstance(known, type) and issubclass(known, Exception):
-        try:
-            return known(message) if message is not None else known()
-        except TypeError:
-            pass  # it wants more than a text
-    return Failed(kind, message)

@@ -362,8 +362,23 @@ class Session:
         return self.sites.first(sys._getframe(1))
 
     def note(self, fact: Fact) -> int | None:
-        """Write an event that is nobody's crossing (``state_patch``, ``error``, a decision)."""
+        """Write an event that is nobody's crossing (``state_patch``, ``error``, a decision).
+
+        Played, it must be the tape's. Raises Drifted.
+        """
         lane = self.lane()
+        if self.player is not None:
+            with self._lock:
+                found = self.player.noted(fact)
+            if isinstance(found, Drift):
+                raise self._drifted(found)
+            if self.writer is None:
+                if found is None or self.tally is None:
+                    return None
+                with self._lock:
+                    self.tally.add(found, fact.cause)
+                    lane.passed(found.seq, fact.cause)
+                return found.seq
         if self.writer is None:
             return None
         try:
