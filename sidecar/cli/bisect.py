@@ -97,6 +97,13 @@ _TAIL_LINES = 15
     help="COMMAND is an agent: it is recorded, and these assertions on that are the oracle.",
 )
 @click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="Folder of the agent's own files, as of sidecar tape record [default: where it runs].",
+)
+@click.option(
     "--setup",
     default="",
     metavar="SHELL",

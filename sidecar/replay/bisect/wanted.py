@@ -26,6 +26,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     signature: str = ""
     tape: str = ""
     assertions: str = ""
+    roots: tuple[str, ...] = ()
     setup: str = ""
     locks: tuple[str, ...] = ()
     cache: str = ""
@@ -49,6 +50,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
             "signature": self.signature,
             "timeout_seconds": self.timeout_seconds,
             "setup": self.setup,
+            "roots": list(self.roots),
             "locks": list(self.locks),
         }
 
@@ -73,6 +75,8 @@ def again(wanted: Wanted, goods: Sequence[str], bad: str) -> list[str]:
     if wanted.timeout_seconds != plain.timeout_seconds:
         found += ["--timeout", f"{wanted.timeout_seconds:g}s"]
     found += ["--all-parents"] if wanted.all_parents else []
+    for one in wanted.roots:
+        found += ["--root", one]
     for one in wanted.locks:
         found += ["--lock", one]
     return [*found, "--", *wanted.command]

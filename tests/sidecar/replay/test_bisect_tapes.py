@@ -8,6 +8,7 @@ import pytest
 from agent_history_rig import history
 from history_rig import asked, bisected, git
 from model_rig import ModelServer, Reply
+from msgspec import structs
 
 from sidecar.errors import SidecarError
 from sidecar.evaluate.assertions.parse import assertions_of
@@ -57,7 +58,15 @@ def test_the_last_good_run_tells_where_it_leaves_the_bad_tape(tmp_path, server):
     tape = tmp_path / "bad.tape"
     bad_run(server, tmp_path / "repo", tape)
     asked_before = len(server.asked)
-    wanted = asked(tmp_path / "repo", ids[:1], ids[-1], COMMAND, tape=str(tape), monotone=0)
+    wanted = asked(
+        tmp_path / "repo",
+        ids[:1],
+        ids[-1],
+        COMMAND,
+        tape=str(tape),
+        monotone=0,
+        roots=(".",),
+    )
     value = bisected(wanted).value
     assert value["culprit"] == {"commit": ids[1], "subject": "Count in cents"}
     # Whoever is told that all is as recorded made its calls where no tape had them.
@@ -69,7 +78,9 @@ def test_the_last_good_run_tells_where_it_leaves_the_bad_tape(tmp_path, server):
         "POST 127.0.0.1/refund",
     )
     assert where["places"] == ["in:/body/amount"]
-    assert "--tape" in value["repro"]
+    assert "--tape" in value["repro"] and "--root ." in value["repro"]
+    value = bisected(structs.replace(wanted, roots=("nowhere",))).value
+    assert value["reason"] == "bad_end_untestable"  # and no verdict
     assert len(server.asked) == asked_before  # nothing was asked again
 
 

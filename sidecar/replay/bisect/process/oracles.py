@@ -69,13 +69,16 @@ class CommandOracle:
 class ReplayOracle:
     """A strict replay of the bad tape."""
 
-    def __init__(self, tape: Path, known: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self, tape: Path, known: Sequence[dict[str, Any]], roots: Sequence[str] = ()
+    ) -> None:
         self._tape = tape
+        self._roots = _roots(roots)
         self._found = {one["point"]: one["divergence"] for one in known if one.get("divergence")}
 
     def argv(self, command: tuple[str, ...], own: Path) -> tuple[str, ...]:  # noqa: ARG002
         """The replay of the agent's command."""
-        options = ("--profile", "git", "--bisect", "--output", "json")
+        options = ("--profile", "git", "--bisect", "--output", "json", *self._roots)
         return (*_SIDECAR, "replay", str(self._tape), *options, "--", *command)
 
     def judge(self, point: int, ran: Ran, own: Path) -> Answer:
@@ -106,7 +109,9 @@ class RecordOracle:
         kept: Path,
         known: Sequence[dict[str, Any]],
         now_ns: int,
+        roots: Sequence[str] = (),
     ) -> None:
+        self._roots = _roots(roots)
         self._named, self._bad, self._kept, self._now_ns = named, bad, kept, now_ns
         self._crashes = False
         self._failing: frozenset[str] = frozenset()
@@ -117,7 +122,7 @@ class RecordOracle:
 
     def argv(self, command: tuple[str, ...], own: Path) -> tuple[str, ...]:
         """The recording of the agent's command."""
-        options = ("--to", str(own / "run.tape"), "--capture", "full")
+        options = ("--to", str(own / "run.tape"), "--capture", "full", *self._roots)
         return (*_SIDECAR, "record", *options, "--", *command)
 
     def judge(self, point: int, ran: Ran, own: Path) -> Answer:
@@ -169,6 +174,10 @@ class RecordOracle:
 
     def _place(self, point: int) -> Path:
         return self._kept / f"{point}.tape"
+
+
+def _roots(roots: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for one in roots for word in ("--root", one))
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -78,10 +78,15 @@ def run_bisection(wanted: Wanted, prepared: Prepared, tell: Tell) -> Result:
 
 def _oracle(wanted: Wanted, prepared: Prepared, kept: Path, journal: Journal) -> Oracle:
     if wanted.tape:
-        return ReplayOracle(Path(wanted.tape).absolute(), journal.entries)
+        return ReplayOracle(Path(wanted.tape).absolute(), journal.entries, wanted.roots)
     if prepared.named:
         return RecordOracle(
-            prepared.named, prepared.asked.bad, kept, journal.entries, clock.now_ns()
+            prepared.named,
+            prepared.asked.bad,
+            kept,
+            journal.entries,
+            clock.now_ns(),
+            wanted.roots,
         )
     return CommandOracle(signature(wanted.signature) if wanted.signature else None)
 
