@@ -16,7 +16,7 @@ from sidecar.capture.modes import Told as Done
 from sidecar.capture.plan import Plan
 from sidecar.capture.play import Drift
 from sidecar.capture.record import Capture
-from sidecar.tape.model import Git
+from sidecar.tape.model import AgentBuild, Git
 
 VARIABLE: Final = "AGENTTWIN_CAPTURE"
 Mode = Literal["record", "replay"]
@@ -45,6 +45,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = {}
     tenant: str = "default"
     git: Git | None = None
+    build: AgentBuild | None = None
     python: str | None = None
     argv: tuple[str, ...] = ()
 

@@ -11,13 +11,14 @@ import os
 import platform
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from sidecar.canonical import canonical
 from sidecar.capture.order import VARIABLE, Order, as_text
-from sidecar.tape.model import Git
+from sidecar.tape.model import AgentBuild, Git
 from sidecar.tape.value import address
 
 _BOOTSTRAP: Final = Path(__file__).parent / "seams" / "bootstrap"
@@ -31,6 +32,21 @@ def git_of(folder: Path) -> Git | None:
         return None
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return Git(sha=sha, dirty=bool(changes))
+
+
+def build_of(folder: Path) -> AgentBuild | None:
+    """What the agent's project says of itself: its name and version, and the file's digest."""
+    try:
+        text = (folder / "pyproject.toml").read_bytes()
+        project = tomllib.loads(text.decode()).get("project", {})
+    except (OSError, ValueError):
+        return None
+    name, version = project.get("name"), project.get("version")
+    return AgentBuild(
+        name=name if isinstance(name, str) else None,
+        version=version if isinstance(version, str) else None,
+        manifest=address(text),
+    )
 
 
 def environment_digest(path: Sequence[str]) -> str:

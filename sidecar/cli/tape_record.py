@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from sidecar.capture.order import Order
-from sidecar.capture.process import git_of
+from sidecar.capture.process import build_of, git_of
 from sidecar.capture.record import CAPTURES, Capture
 from sidecar.cli.options import common, emit, profiled, talk
 from sidecar.cli.tape_run import Ended, argv_of, run, running
@@ -86,6 +86,7 @@ def record(
         raise SidecarError(
             "there is a file already", where=str(to), do="Name one that is not there."
         )
+    folder = roots[0] if roots else Path.cwd()
     order = Order(
         mode="record",
         tape=str(to.resolve()),
@@ -96,7 +97,8 @@ def record(
         roots=tuple(str(root.resolve()) for root in roots),
         agent=agent,
         labels=_labels(labels),
-        git=git_of(roots[0] if roots else Path.cwd()),
+        git=git_of(folder),
+        build=build_of(folder),
         argv=argv_of(command),
     )
     ended = run(command, order, quiet=output != "text")

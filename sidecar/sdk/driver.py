@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from sidecar import clock
-from sidecar.capture.process import environment_digest, git_of
+from sidecar.capture.process import build_of, environment_digest, git_of
 from sidecar.capture.record import Capture, Circumstances, header_of, redactor_of
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.lanes import AGENT
 from sidecar.capture.seams.model_object import METHODS, Model
+from sidecar.capture.seams.people import approve
 from sidecar.capture.seams.session import AGENT_NAME, Session, active
 from sidecar.capture.seams.sites import Sites
 from sidecar.capture.seams.tools import wrapped
@@ -71,6 +72,7 @@ def record(
         tape_id=clock.new_id(),
         now_ns=clock.now_ns(),
         git=git_of(folders[0]),
+        agent=build_of(folders[0]),
         env=environment_digest(sys.path),
         labels=dict(labels or {}),
     )
@@ -145,6 +147,15 @@ def model(client: T, *, methods: Collection[str] | None = None, name: str | None
     the model is called where no request says it.
     """
     return cast(T, Model(client, METHODS if methods is None else frozenset(methods), name))
+
+
+def approval(action: Any, decide: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What a person decides on an action, as ``decide`` returns it, with the ``action_hash``.
+
+    Recorded as human input; replayed, nobody is asked. Raises NotCanonical for an action that no
+    tape holds.
+    """
+    return approve(action, decide)
 
 
 @contextmanager

@@ -167,6 +167,7 @@ class _Run:
             now_ns=clock.now_ns(),
             argv=order.argv,
             git=order.git,
+            agent=order.build,
             env=environment_digest(sys.path),
             tenant=order.tenant,
             labels=order.labels,

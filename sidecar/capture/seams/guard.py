@@ -12,7 +12,6 @@ started from the agent's own code.
 
 import socket
 import sys
-from types import FrameType
 from typing import Any, Final
 
 from sidecar.capture.seams.lanes import MUTE
@@ -61,7 +60,7 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
         _refuse(session, "the network would be asked")
     elif event in _NAMED:
         _refuse(session, "a name would be looked up")
-    elif _is_started_by_own(session, sys._getframe(1)):
+    elif session.sites.is_asked_by_own(sys._getframe(1)):
         session.refuse("a program would be started")
 
 
@@ -70,14 +69,3 @@ def _refuse(session: Session, reason: str) -> None:
         session.refuse(reason)
     session.refused += 1
     raise ConnectionRefusedError(f"strict replay: {reason}")
-
-
-def _is_started_by_own(session: Session, frame: FrameType | None) -> bool:
-    """Whether the nearest frame beyond the standard library is the agent's."""
-    while frame is not None:
-        if session.sites.own(frame.f_code) is not None:
-            return True
-        if not session.sites.is_library(frame.f_code):
-            return False
-        frame = frame.f_back
-    return False

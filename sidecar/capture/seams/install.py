@@ -26,6 +26,7 @@ AT_ONCE: Final[tuple[str, ...]] = (
     "env",
     "fs",
     "people",
+    "programs",
     "threads",
 )
 # module of a library -> seams to install

@@ -94,6 +94,17 @@ class Sites:
             found = self._ids[key] = site_of(module, qualname, seam, label)
         return found
 
+    def is_asked_by_own(self, frame: FrameType | None) -> bool:
+        """Whether the nearest frame beyond the standard library and us is the agent's."""
+        while frame is not None:
+            if self.own(frame.f_code) is not None:
+                return True
+            ours = _real(frame.f_code.co_filename).startswith(_OURS + os.sep)
+            if not ours and not self.is_library(frame.f_code):
+                return False
+            frame = frame.f_back
+        return False
+
     def is_library(self, code: CodeType) -> bool:
         """Whether a code object is of the standard library, or of no file."""
         place = _real(code.co_filename)

@@ -58,7 +58,9 @@ def made(tmp_path_factory):
         assert ran.code == 0, ran.err
         assert len(server.asked) == 3
     agent.said = ran.out
-    (agent.folder / "orders").rename(agent.folder / "gone")
+    shutil.rmtree(agent.folder / "orders")
+    (agent.folder / "policy.txt").unlink()
+    (agent.folder / "sent.txt").unlink()
     del agent.environment["MODEL_URL"]
     return agent
 
@@ -103,6 +105,7 @@ def test_strict_replays_have_one_digest(made, monkeypatch, times):
         assert session.drift is None
         assert said == made.said
         digests.add(session.tally.digest())
+    assert not (made.folder / "sent.txt").exists()
     assert digests == {tape.seal.exact_digest}
 
 

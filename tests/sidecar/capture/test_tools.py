@@ -7,7 +7,7 @@ from capture_rig import recorded, replayed
 
 from sidecar.capture.seams import people
 from sidecar.capture.seams.session import active
-from sidecar.sdk.driver import acting, tool
+from sidecar.sdk.driver import acting, approval, tool
 
 pytestmark = pytest.mark.requirement("TAP-02")
 
@@ -158,8 +158,8 @@ def test_what_people_say_is_recorded_and_nobody_is_asked_again(tmp_path, monkeyp
     def agent():
         people.install(active())
         said = input("Refund? ")
-        approval = people.approve({"refund": 12}, lambda: {"approver": said, "decision": "approve"})
-        return said, approval
+        decided = approval({"refund": 12}, lambda: {"approver": said, "decision": "approve"})
+        return said, decided
 
     said = []
     tape = recorded(tmp_path / "a.tape", lambda: said.append(agent()))

@@ -109,7 +109,9 @@ def test_what_a_recorded_agent_starts_records_nothing(agent, tmp_path):
     agent.write("import os; print('AGENTTWIN_CAPTURE' in os.environ)", "inner.py")
     ran = agent.record()
     assert (ran.code, ran.out) == (0, "False\n"), ran.err
-    assert [one.kind for one in read_tape(tmp_path / "run.tape").events] == ["decision", "terminal"]
+    found = [(one.kind, one.name) for one in read_tape(tmp_path / "run.tape").events]
+    program = [("tool_call", "subprocess"), ("tool_result", "subprocess")]
+    assert found == [("decision", "start"), *program, ("terminal", "")]
     assert examine(tmp_path / "run.tape").holds
 
 

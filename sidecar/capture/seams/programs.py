@@ -1,0 +1,133 @@
+"""The seam TOOL, programs: what the agent's own code runs by ``subprocess`` and waits for.
+
+**Rules**
+1. ``run``, ``check_output``, ``check_call``, ``call``, ``getoutput``, ``getstatusoutput`` and
+   ``os.system`` are a tool called ``subprocess``: the command, the folder and what it is fed are
+   the arguments; its exit and what it wrote, as far as that was caught, are the result.
+2. The environment it gets is not told. The interpreter's own path is ``{python}``, and a folder is
+   told from the working directory, so that a tape is one on every machine.
+3. ``Popen`` itself, and asyncio's programs, are no seam: they pass unseen when recorded, and a
+   strict replay ends there.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar.capture.seams.ambient import failed, raised
+from sidecar.capture.seams.forms import described, reshaped, shaped
+from sidecar.capture.seams.install import patch
+from sidecar.capture.seams.session import Session, current
+from sidecar.capture.seams.tools import entered
+
+NAME: Final = "subprocess"
+
+
+def install(session: Session) -> None:
+    """Patch what runs a program to its end."""
+    run = subprocess.run
+
+    def run_(*popenargs: Any, **kwargs: Any) -> Any:
+        seen = _asked()
+        if seen is None:
+            return run(*popenargs, **kwargs)
+        check = kwargs.pop("check", False)
+        done = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs), popenargs[0])
+        if check:
+            done.check_returncode()
+        return done
+
+    patch(session, subprocess, "run", run_)
+    patch(session, subprocess, "call", _code(subprocess.call, run))
+    patch(session, subprocess, "check_call", _code(subprocess.check_call, run, check=True))
+    patch(session, os, "system", _system(os.system))
+
+
+def _code(real: Any, run: Any, *, check: bool = False) -> Callable[..., int]:
+    """``call`` and ``check_call``: the exit code."""
+
+    def call(*popenargs: Any, **kwargs: Any) -> int:
+        seen = _asked()
+        if seen is None:
+            code: int = real(*popenargs, **kwargs)
+            return code
+        done = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs), popenargs[0])
+        if check and done.returncode:
+            raise subprocess.CalledProcessError(done.returncode, done.args)
+        return int(done.returncode)
+
+    return call
+
+
+def _system(real: Any) -> Callable[[Any], int]:
+    def system(command: Any) -> int:
+        seen = _asked()
+        if seen is None:
+            status: int = real(command)
+            return status
+
+        def run() -> Any:
+            return subprocess.CompletedProcess(command, real(command))
+
+        return int(_ran(seen, (command,), {"shell": True}, run, command).returncode)
+
+    return system
+
+
+def _asked() -> Session | None:
+    """The session, where the agent's own code asks, through the standard library at most."""
+    session = current()
+    if session is None:
+        return None
+    return session if session.sites.is_asked_by_own(sys._getframe(2)) else None
+
+
+def _ran(session: Session, args: Any, kwargs: Any, real: Callable[[], Any], command: Any) -> Any:
+    """A program run to its end, or what the tape says of it."""
+    x = entered(session, NAME, _given(args, kwargs))
+    if x.played:
+        if x.error is not None:
+            raise raised(x.error, x.out)
+        found = reshaped(x.out, x.attributes.get("forms", {}))
+        return subprocess.CompletedProcess(
+            command, found["returncode"], found.get("stdout"), found.get("stderr")
+        )
+    try:
+        with x.inside():
+            done = real()
+    except BaseException as error:
+        failed(x, error)
+        raise
+    told = {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+    payload, forms = shaped({key: one for key, one in told.items() if one is not None})
+    x.done(payload, attributes={"forms": forms} if forms else None)
+    return done
+
+
+def _given(args: Any, kwargs: Any) -> dict[str, Any]:
+    command = args[0] if args else kwargs.get("args")
+    words = [command] if isinstance(command, str | bytes | os.PathLike) else [*(command or ())]
+    found: dict[str, Any] = {"command": [described(_word(one)) for one in words]}
+    if kwargs.get("shell"):
+        found["shell"] = True
+    if kwargs.get("cwd") is not None:
+        found["cwd"] = _place(os.fspath(kwargs["cwd"]))
+    if kwargs.get("input") is not None:
+        found["input"] = described(kwargs["input"])
+    return found
+
+
+def _word(word: Any) -> Any:
+    text = os.fspath(word) if isinstance(word, os.PathLike) else word
+    return "{python}" if text == sys.executable else text
+
+
+def _place(folder: Any) -> str:
+    text = os.fsdecode(folder)
+    try:
+        return Path(os.path.relpath(text)).as_posix()
+    except ValueError:  # on another drive
+        return text
