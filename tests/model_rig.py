@@ -55,10 +55,10 @@ class Asked:
 
 
 class ModelServer:
-    """A server on a free port of this machine."""
+    """A server on this machine, on a free port or that of another that has stopped."""
 
-    def __init__(self):
-        self.asked, self._script, self._routes = [], [], {}
+    def __init__(self, port=0):
+        self.asked, self._script, self._routes, self._port = [], [], {}, port
         self._lock = threading.Lock()
         self._server = None
 
@@ -68,7 +68,7 @@ class ModelServer:
         class Handler(_Handler):
             server_rig = rig
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self._thread = threading.Thread(
@@ -94,6 +94,10 @@ class ModelServer:
         if self._server is not None:
             self._url = f"http://127.0.0.1:{self._server.server_port}"
         return self._url
+
+    @property
+    def port(self):
+        return int(self.url.rpartition(":")[2])
 
     @property
     def openai(self):

@@ -66,7 +66,7 @@ def enter(
         call = exchange.call_of(request)
     except Exception:  # a fault of ours, or a URL that is none: it is the client's to say so
         call = exchange.unread(request)
-    if _is_telemetry(sys._getframe(1)):
+    if _is_telemetry(session, sys._getframe(1)):
         if session.live(call.seam):
             return None
         session.refused += 1
@@ -83,9 +83,11 @@ def enter(
     return Playing(x, decoded=decoded) if x.played else x
 
 
-def _is_telemetry(frame: FrameType | None) -> bool:
+def _is_telemetry(session: Session, frame: FrameType | None) -> bool:
+    """Whether a library that tells its makers is on the stack; a module of the agent's is none."""
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_TELEMETRY):
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith(_TELEMETRY) and session.sites.own(frame.f_code) is None:
             return True
         frame = frame.f_back
     return False

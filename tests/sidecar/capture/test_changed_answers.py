@@ -6,10 +6,18 @@ import pytest
 import requests
 from capture_rig import run as run_session
 from capture_rig import session_of
-from model_rig import Reply, chat, chat_stream, message, message_stream, response_stream
+from model_rig import (
+    ModelServer,
+    Reply,
+    chat,
+    chat_stream,
+    message,
+    message_stream,
+    response_stream,
+)
 from wires_rig import events, twice
 
-from sidecar.capture.modes import CounterfactualPlayer
+from sidecar.capture.modes import CounterfactualPlayer, player_of
 from sidecar.capture.plan import plan_of
 from sidecar.capture.play import Drifted
 from sidecar.capture.record import redactor_of
@@ -110,3 +118,39 @@ def test_a_whole_answer_made_a_stream_makes_that_answer(reply):
     assert made(pieces_of(whole)) == whole
     assert pieces_of({"some": "answer"}) is None
     assert made(pieces_of(message("x").body))["content"] == [{"type": "text", "text": "x"}]
+
+
+def two_and_a_tool(server):
+    said = client(server).chat.completions.create(model="m", messages=HI).choices[0].message
+    found = httpx.get(f"{server.url}/a").json()
+    more = [*HI, {"role": "user", "content": f"{said.content} {found}"}]
+    return said.content, found, streamed_by(client(server), more)
+
+
+def streamed_by(client, messages):
+    stream = client.chat.completions.create(model="m", messages=messages, stream=True)
+    return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+
+
+@pytest.mark.parametrize(
+    ("plan", "asked", "told"),
+    [
+        ({"mode": "tools"}, ["POST", "POST"], ("other", {"a": 1}, "live")),
+        ({"mode": "fork", "fork": 2}, ["GET", "POST"], ("rain", {"a": 2}, "live")),
+    ],
+)
+def test_real_clients_go_live_where_the_mode_says_so(tmp_path, plan, asked, told):
+    replies = chat("rain"), chat_stream("all ", "day")
+    run = twice(tmp_path, two_and_a_tool, *replies, routes=[("GET", "/a", Reply({"a": 1}))])
+    player = player_of(plan_of(plan), run.tape, redactor_of("full"), Codecs(DEFAULT))
+    with ModelServer(run.server.port) as server:
+        if plan["mode"] == "tools":
+            server.say(chat("other"))
+        server.say(chat_stream("li", "ve"))
+        server.on("GET", "/a", Reply({"a": 2}))
+        run.server = server
+        session = session_of(player=player)
+        run_session(session, run._run())
+    assert session.drift is None
+    assert [one.method for one in server.asked] == asked
+    assert run.seen[1] == told

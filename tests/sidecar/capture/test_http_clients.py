@@ -593,6 +593,15 @@ def test_what_a_library_tells_its_maker_is_not_the_agents(tmp_path):
     assert run.seen == [[202, 202, 202], [200, 200, 200]]
 
 
+def test_a_module_of_the_agents_own_is_no_telemetry_whatever_its_name(tmp_path):
+    own = {"__name__": "agents.tracing.send"}
+    exec(compile(TELEMETRY, __file__, "exec"), own)
+    routes = [("POST", "/traces", Reply({}, status=202))]
+    run = twice(tmp_path, lambda server: own["tell"](f"{server.url}/traces"), routes=routes)
+    assert len(events(run.tape, "tool_call")) == 3
+    assert run.same() == [202, 202, 202]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("agent", [by_httpx, by_requests, by_urllib])
 def test_a_body_beyond_the_bound_passes_and_the_tape_says_that_it_is_not_kept(
