@@ -106,22 +106,25 @@ class Wrapping:
     def bind(self) -> None:
         """Bind anew what own modules had bound, and those that are looked through."""
         for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
-            if file in THROUGH or is_own_file(file):
+            if not issubclass(type(module), ModuleType):
+                continue
+            file = vars(module).get("__file__")  # asked for otherwise, a lazy module may import
+            if is_own_file(file) or (isinstance(file, str) and file in THROUGH):
                 for name, value in list(vars(module).items()):
                     self._bind(module, name, value)
-                    if isinstance(value, type) and value.__module__ == module.__name__:
+                    if issubclass(type(value), type) and value.__module__ == module.__name__:
                         for inner, one in list(vars(value).items()):
                             self._bind(value, inner, one)
         self._alike.clear()
 
     def _bind(self, holder: Any, name: str, value: Any) -> None:
-        if isinstance(value, staticmethod):
+        kind = type(value)  # a proxy may say that it is something else, or raise
+        if kind is staticmethod:
             if (found := self._standing(value.__func__)) is not None:
                 patch(self._session, holder, name, staticmethod(found))
         elif (found := self._standing(value)) is not None:
             patch(self._session, holder, name, found)
-        elif isinstance(value, FunctionType) and is_own_file(value.__globals__.get("__file__")):
+        elif kind is FunctionType and is_own_file(value.__globals__.get("__file__")):
             self._bind_within(value)
 
     def _bind_within(self, function: FunctionType) -> None:
@@ -161,7 +164,7 @@ def as_own(module: ModuleType, name: str, *args: Any) -> Any:
 
 def _same(function: Any) -> Any:
     """What two names of one function have in common; a class method of C is made at each look."""
-    if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, type):
+    if type(function) is BuiltinFunctionType and isinstance(function.__self__, type):
         return function.__name__, id(function.__self__)
     return id(function)
 

@@ -6,9 +6,11 @@ import copy
 import dataclasses
 import datetime as dt
 import pickle
+import sys
 import threading
 import time
 import time as t
+import types
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta, timezone
 from time import time as seconds
@@ -137,6 +139,27 @@ def test_a_default_that_a_model_is_made_with_is_its_makers(tmp_path):
     (was, first), (now, second), tape = both(tmp_path / "a.tape", ("clock",), agent)
     assert (now, asked(tape)) == (was, [("clock", "time.time")])
     assert first < second
+
+
+def test_modules_and_objects_that_answer_oddly_are_left_in_peace(tmp_path, monkeypatch):
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            raise RuntimeError(f"{name} would be imported")
+
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError("there is nothing behind it")
+
+        def __call__(self):
+            raise RuntimeError("called")
+
+    monkeypatch.setitem(sys.modules, "lazy_module", Lazy("lazy_module"))
+    monkeypatch.setitem(sys.modules, "no_module", Proxy())
+    monkeypatch.setitem(sys.modules, "missing_module", None)
+    monkeypatch.setattr(sys.modules[__name__], "PROXY", Proxy(), raising=False)
+    was, now, _ = both(tmp_path / "a.tape", CLOCK, lambda: seconds())
+    assert was == now
 
 
 def test_a_given_moment_is_nobodys_to_record(tmp_path):
