@@ -70,8 +70,9 @@ def _document(path: Path) -> Any:
         if path.suffix in (".yaml", ".yml"):
             return msgspec.yaml.decode(data)
         return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise SidecarError(f"the patch file cannot be read: {error}", where=str(path)) from None
+    except (msgspec.DecodeError, RecursionError):
+        # What is wrong would quote the file, and a patch may hold what was recorded.
+        raise SidecarError("the patch file is no YAML or JSON", where=str(path)) from None
     except ImportError:
         raise SidecarError(
             "YAML needs the server's extra", where=str(path), do="Write it as JSON."

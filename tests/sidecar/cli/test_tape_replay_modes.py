@@ -308,3 +308,11 @@ def test_allow_real_is_an_error_and_a_patch_must_fit(shop, monkeypatch, capsys):
         said.append(capsys.readouterr().err)
     assert "never calls the real thing" in said[0] and "nope" in said[1] and "99" in said[2]
     assert "one of value and patch" in said[3]
+    (shop.folder / "deep.json").write_text("[" * 100_000)
+    (shop.folder / "odd.yaml").write_text("patches: [sekret\n")
+    for name in ("deep.json", "odd.yaml"):
+        line = ["sidecar", "tape", "replay", "run.tape", "--patch", name]
+        monkeypatch.setattr(sys, "argv", [*line, "--agent", "py:shop:agent"])
+        assert entry._run(entry.exits_of([])) == 3
+        told = capsys.readouterr().err
+        assert "is no YAML or JSON" in told and "sekret" not in told
