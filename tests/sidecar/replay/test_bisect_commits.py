@@ -444,10 +444,12 @@ def test_a_line_that_a_crash_cut_off_is_made_again(tmp_path):
     whole = journal.read_bytes()
     fuse.unlink()
     for cut in (len(whole) - 1, 10):
+        journal.parent.mkdir(exist_ok=True)
         journal.write_bytes(whole[:cut])
         result = bisected(wanted)
         assert found(result) == ids[6]
         assert result.value["resumed"] < whole.count(b"\n") - 1
+    journal.parent.mkdir()
     journal.write_bytes(whole.replace(b'"point":', b'"point":99'))
     assert found(bisected(wanted)) == ids[6]
 
