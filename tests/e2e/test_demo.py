@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.tape.files import read_tape
+
 pytestmark = pytest.mark.full  # a minute each; CI plays the demo itself
 
 SECONDS = 900  # a bound on hanging; on a machine shared by many the loop takes minutes
@@ -106,6 +108,32 @@ def test_the_list_of_calls_tells_stored_answers_from_decisions(ran):
     assert {"allow", "approval_required", "require_approval", "approval_mismatch"} < set(ends)
     assert ends.count("replayed") == 2
     assert "deny" not in ends
+
+
+@pytest.mark.requirement("TAP-03")
+def test_its_traffic_becomes_tapes_with_each_call_once(ran):
+    kept = {"projects": [{"name": "default", "content": {"capture": "redacted"}}]}
+    (ran.folder / "tapes.yaml").write_text(json.dumps(kept))
+    done = sidecar(
+        ran.folder, "tape", "import", "store:service=refund-agent", "--format", "store",
+        "--to", "tapes", "--store", "sqlite:///demo-data", "--config", "tapes.yaml",
+        "--output", "json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["tapes"]
+    assert told and all(one["holds"] for one in told)
+    told = [one for one in told if one["header"]["source"] == "proxy"]
+    ways = set()
+    for one in told:
+        events = read_tape(ran.folder / one["tape"]).events
+        calls = [event.attr["gateway"]["call"] for event in events if event.kind == "tool_call"]
+        assert calls and len(calls) == len(set(calls))
+        refunds = [event for event in events if event.name == "issue_refund"]
+        ways.add(tuple(event.kind for event in refunds))
+    made = ("decision", "tool_call", "tool_result")
+    asked = (*made, "human_input", *made)
+    lost = ("decision", "tool_call", "error", "tool_result", "tool_call", "tool_result")
+    assert {made, asked, lost} <= ways
 
 
 def test_nothing_of_the_demo_runs_on(ran):
