@@ -35,11 +35,17 @@ def ask(
     tell: Callable[[T], Any] = told,
     back: Callable[[Any], T] = read_back,
     kind: Kind = "decision",
+    also: Callable[[], object] | None = None,
 ) -> T:
-    """A value that an own file asks for: recorded or played. ``tell``, ``back``: as a payload."""
+    """A value that an own file asks for: recorded or played. ``tell``, ``back``: as a payload.
+
+    ``also`` is done where it is played; what it raises is nobody's.
+    """
     site = session.own_frame()
     x = session.enter(kind=kind, seam=seam, name=name, given=given, site=site, label=name)
     if x.played:
+        if also is not None:
+            _muted(also)
         return played(x, back)
     token = MUTE.set(True)
     try:
@@ -51,6 +57,15 @@ def ask(
         MUTE.reset(token)
     x.done(payload(tell, value))
     return value
+
+
+def _muted(also: Callable[[], object]) -> None:
+    token = MUTE.set(True)
+    try:
+        with suppress(Exception):
+            also()
+    finally:
+        MUTE.reset(token)
 
 
 def payload(tell: Callable[[T], Any], value: T) -> Any:

@@ -12,11 +12,9 @@
 import os
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import ask, described
-from sidecar.capture.seams.lanes import MUTE
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.wrapping import Handler, Wrapping
 from sidecar.tape.compose import NOTHING
@@ -55,15 +53,7 @@ def thrown(
     given: Any = NOTHING,
 ) -> Any:
     """One throw; ``again`` throws once more where it was played (rule 3)."""
-    value = ask(session, "entropy", name, throw, given=given)
-    if again is not None and not session.live("entropy"):
-        token = MUTE.set(True)
-        try:
-            with suppress(Exception):
-                again()
-        finally:
-            MUTE.reset(token)
-    return value
+    return ask(session, "entropy", name, throw, given=given, also=again)
 
 
 def _parts(owner: str, method: bool, args: Any) -> tuple[str, Any, Any, bool]:

@@ -12,7 +12,6 @@
 """
 
 import os
-from contextlib import suppress
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import ask
@@ -136,11 +135,8 @@ def _delete(session: Session, real: Any, args: Any, kwargs: Any) -> None:  # noq
         return True
 
     name = os.fsdecode(environ.encodekey(key))
-    if not ask(session, "env", name, delete, given={"delete": True}):
+    if not ask(session, "env", name, delete, given={"delete": True}, also=delete):
         raise KeyError(key) from None
-    if not session.live("env"):
-        with suppress(KeyError):  # the tape's environment had it
-            real(environ, key)
 
 
 def _remember(environ: Any, key: Any) -> None:

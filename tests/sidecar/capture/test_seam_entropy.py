@@ -12,7 +12,13 @@ from uuid import uuid4
 
 import pytest
 from ambient_rig import asked, both, library, with_seams
-from capture_rig import recorded, replayed
+from capture_rig import recorded, replayed, session_of
+from capture_rig import run as run_in
+
+from sidecar.capture.modes import ToolsPlayer
+from sidecar.capture.plan import Plan
+from sidecar.capture.record import redactor_of
+from sidecar.tape.codec import DEFAULT, Codecs
 
 pytestmark = pytest.mark.requirement("TAP-02")
 ENTROPY = ("entropy", "entropy_random")
@@ -127,6 +133,21 @@ def test_a_library_goes_on_with_the_agents_generator_from_where_it_was(tmp_path)
         *("random.Random", "Random.seed", "Random.random", "Random.choice"),
         *("random.random", "random.sample"),
     ]
+
+
+def test_so_it_does_in_a_mode_in_which_dice_beyond_the_tape_are_real(tmp_path):
+    theirs = library(tmp_path, "def throw(dice):\n    return dice.random()\n")
+    got = []
+
+    def agent():
+        dice = random.Random(5)
+        got.append([theirs.throw(dice), dice.random(), theirs.throw(dice)])
+
+    run = with_seams(ENTROPY, agent)
+    tape = recorded(tmp_path / "a.tape", run)
+    player = ToolsPlayer(Plan(mode="tools"), tape, redactor_of("full"), Codecs(DEFAULT))
+    run_in(session_of(player=player), run)
+    assert got[0] == got[1]
 
 
 def test_a_library_keeps_its_dice(tmp_path):
