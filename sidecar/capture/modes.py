@@ -216,14 +216,19 @@ class ForkPlayer(PlanPlayer):
         return True
 
     def decide(self, asked: Asked) -> Decision:
-        """Played before the seq, live from there on; a lane that left its prefix is a drift."""
+        """Played before the seq, live from there on; a lane that left its prefix is a drift.
+
+        A call that was made before and answered behind is made.
+        """
         event = self.cursor.find(asked)
         lane = (asked.agent, asked.lane)
         if event is not None and event.seq < self._fork:
             found = self.from_tape(asked, event)
-            if isinstance(found, Played):
-                self._lanes[lane] -= 1
-            return found
+            if isinstance(found, Drift):
+                return found
+            self._lanes[lane] -= 1
+            over = found.result is None or found.result.seq < self._fork
+            return found if over or event.kind != "tool_call" else self.lived(asked)
         if self._lanes.get(lane, 0):
             return self.drift(asked, None) if event is None else self.missing(lane)
         if event is not None:

@@ -180,6 +180,17 @@ def test_a_fork_plays_its_prefix_and_lives_from_there(tape, tmp_path):
     assert player.told.live == {"provider": 1, "tool": 2}
 
 
+def test_a_fork_between_a_call_and_its_answer_makes_the_call(tape, tmp_path):
+    read = seqs(tape)["tool_call", "read"]
+    for at, calls in ((read, 5), (read + 1, 5), (read + 2, 4)):
+        world = World()
+        session, player, new = rerun(
+            tape, shop(world), tmp_path, f"{at}.tape", mode="fork", fork=at
+        )
+        assert session.drift is None and sum(player.told.live.values()) == calls
+        assert compared(tape, new).outcome == "identical"
+
+
 def test_a_fork_whose_prefix_is_another_does_not_go_live(tape, tmp_path):
     at = seqs(tape)["llm_call", "m-1"]
     for number, agent in enumerate(({"orders": (1, 3)}, {"orders": (1, 2, 2)}, {"orders": (1,)})):
