@@ -1,8 +1,8 @@
 """``sidecar bisect``: which commit, or which revision of a configuration, introduced a behaviour.
 
 Rules
-1. 0 both when it is found and when it is not (the outcome is ``inconclusive``): a bisection judges
-   nobody. Under ``--profile git`` the latter is 125.
+1. 0 when it is found, 2 when it cannot be told (the outcome is ``inconclusive``), which is no error
+   but never green either. Under ``--profile git`` the latter is 125.
 2. An oracle at fault ends it with 3; what was found so far is kept, and the same command goes on.
 """
 
@@ -153,8 +153,8 @@ def command(
         _tell_tail(result.aborted)
         end = Outcome.INTERNAL
     else:
-        # Inconclusive is no error: 0, and 125 where git asks (replay.md 3k).
-        end = Outcome.OK if found else Outcome.WARNED
+        # interfaces.md ranks before replay.md 3k, which has 0 here.
+        end = Outcome.OK if found else Outcome.UNDECIDED
     value = {**exits.told(end, result.conclusion.outcome), **result.value}
     if output == "markdown":
         say(plain_lines(shown.markdown(value)))

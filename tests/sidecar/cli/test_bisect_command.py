@@ -71,8 +71,8 @@ def test_markdown_is_a_section_that_no_subject_breaks(repo):
     assert "<b>" not in said.replace("\\<b\\>", "")
 
 
-@pytest.mark.parametrize(("profile", "code"), [("ci", 0), ("git", 125), ("gate-s0", 2)])
-def test_inconclusive_is_no_error(repo, profile, code):
+@pytest.mark.parametrize(("profile", "code"), [("ci", 2), ("git", 125), ("gate-s0", 3)])
+def test_inconclusive_is_neither_green_nor_an_error(repo, profile, code):
     never = ("/bin/sh", "-c", "exit 0")
     result = run(repo, "--profile", profile, "--output", "json", command=never)
     value = json.loads(result.stdout)
@@ -84,7 +84,7 @@ def test_inconclusive_is_no_error(repo, profile, code):
 def test_where_nothing_between_can_be_tested_the_suspects_are_told(repo):
     skip = ("/bin/sh", "-c", "case $(cat number) in 0) exit 0;; 7) exit 1;; *) exit 125;; esac")
     result = run(repo, command=skip)
-    assert result.return_value == 0
+    assert result.return_value == 2
     assert result.stdout.startswith("inconclusive: what lies between cannot be tested")
     assert "one of these 7" in result.stdout
 
