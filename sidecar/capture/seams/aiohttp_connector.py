@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from sidecar.capture.exchange import Request
 from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
+from sidecar.capture.seams.lanes import MUTE
 from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Crossing, Session, current
 
@@ -31,6 +32,34 @@ def install(session: Session) -> None:
     connector, response = library.connector.BaseConnector, library.client_reqrep.ClientResponse
     patch(session, connector, "connect", _connected(library, kinds, live, connector.connect))
     patch(session, response, "start", _started(kinds, live, response.start))
+    patch(session, connector, "close", _muted(connector.close))
+    patch(session, library.ClientSession, "close", _muted_async(library.ClientSession.close))
+
+
+def _muted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The end of a connection that was there starts tasks, that of none does not."""
+
+    @wraps(original)
+    def close(*args: Any, **more: Any) -> Any:
+        token = MUTE.set(True)
+        try:
+            return original(*args, **more)
+        finally:
+            MUTE.reset(token)
+
+    return close
+
+
+def _muted_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    @wraps(original)
+    async def close(*args: Any, **more: Any) -> Any:
+        token = MUTE.set(True)
+        try:
+            return await original(*args, **more)
+        finally:
+            MUTE.reset(token)
+
+    return close
 
 
 def _connected(
