@@ -316,3 +316,33 @@ def test_allow_real_is_an_error_and_a_patch_must_fit(shop, monkeypatch, capsys):
         assert entry._run(entry.exits_of([])) == 3
         told = capsys.readouterr().err
         assert "is no YAML or JSON" in told and "sekret" not in told
+
+
+PLAIN = """
+import asyncio, random, time
+
+
+def plain():
+    return {"at": time.time(), "dice": random.random()}
+
+
+async def waits(llm):
+    await asyncio.sleep(0)
+    return llm(messages=["x"], model="m")
+
+
+def model(request):
+    return {"said": request["messages"][0], "dice": random.random()}
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "more"), [("plain", ()), ("waits", ("--llm", "py:own:model"))])
+def test_a_callable_may_take_nothing_or_be_awaited(tmp_path, name, more):
+    agent = AgentFolder(tmp_path, script="own.py")
+    agent.write(PLAIN)
+    named = ("--agent", f"py:own:{name}")
+    ran = agent.sidecar("tape", "record", "-o", "a.tape", "--capture", "full", *named, *more)
+    assert ran.code == 0, ran.err
+    ran = agent.sidecar("tape", "replay", "a.tape", *named, "--output", "json")
+    assert (ran.code, ran.json["exact_digest"]) == (0, ran.json["recorded_digest"]), ran.err
