@@ -11,14 +11,16 @@ one that is played.
 4. Of more than ``WRITTEN_BYTES_MAX`` written, size and SHA-256 are told.
 """
 
+import errno
 import hashlib
 import io
+import os
 import tempfile
 import weakref
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import failed, played
-from sidecar.capture.seams.fs_pieces import Pieces, joined
+from sidecar.capture.seams.fs_pieces import Pieces, content_back, joined
 from sidecar.capture.seams.lanes import MUTE
 from sidecar.capture.seams.session import Crossing, Session, active
 from sidecar.capture.seams.sites import Site
@@ -207,9 +209,28 @@ class TapedFile(io.RawIOBase):
         """What was read is told; and what was written, where it is closed."""
         self._settle_reading()
         if self.closed and self._written and active() is self._session and not MUTE.get():
-            given = {"path": self._place, **self._written.told()}
-            self._written = _Written()
-            self._enter("write", given).done()
+            written, self._written = self._written.told(), _Written()
+            x = self._enter("write", {"path": self._place, **written})
+            if not x.played and self._real is None:
+                self._write_late(x, written)
+            x.done()
+
+    def _write_late(self, x: Crossing, written: dict[str, Any]) -> None:
+        """It was opened from the tape, and the run has gone live since."""
+        try:
+            with x.inside(), io.FileIO(self.name, self.mode.replace("x", "w")) as file:
+                if "written" not in written:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.name)
+                for piece in written["written"]:
+                    if "cut" in piece:
+                        file.truncate(piece["cut"])
+                        continue
+                    if self.mode[0] != "a":
+                        file.seek(piece["at"])
+                    file.write(content_back(piece))
+        except OSError as error:
+            failed(x, error)
+            raise
 
     def _settle_reading(self) -> None:
         if self._reading is not None:

@@ -19,12 +19,17 @@ from pathlib import Path
 
 import pytest
 from ambient_rig import asked, both, library, with_seams
-from capture_rig import recorded, replayed
+from capture_rig import recorded, replayed, session_of
+from capture_rig import run as run_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.capture.modes import ForkPlayer
+from sidecar.capture.plan import Plan
+from sidecar.capture.record import redactor_of
 from sidecar.capture.seams.fs_file import WRITTEN_BYTES_MAX
 from sidecar.capture.seams.fs_pieces import PIECE_BYTES, Pieces, joined
+from sidecar.tape.codec import DEFAULT, Codecs
 
 pytestmark = pytest.mark.requirement("TAP-02")
 FS = ("fs",)
@@ -266,6 +271,28 @@ def test_what_is_written_is_read_back_and_a_replay_leaves_the_disk_alone(tmp_pat
     written = [one.inl["in"] for one in tape.events if one.name == "write" and "in" in one.inl]
     assert written[0]["written"] == [{"at": 0, "size": 14, "text": "mine\nmine too\n"}]
     assert written[2]["written"][-1] == {"cut": 6}
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "r+"])
+def test_a_file_of_a_forks_prefix_is_read_and_written_when_the_run_has_gone_live(tmp_path, mode):
+    out, source = tmp_path / "out.txt", tmp_path / "in.txt"
+    source.write_text("from here\n")
+    out.write_text("before\n")
+
+    def agent():
+        with open(out, mode) as file, open(source) as read:
+            os.path.exists(out)
+            file.write(read.read())
+
+    run = with_seams(FS, agent)
+    tape = recorded(tmp_path / "a.tape", run)
+    after = out.read_text()
+    out.write_text("before\n")
+    (fork,) = [one.seq for one in tape.events if one.name == "os.path.exists"][:1]
+    player = ForkPlayer(Plan(mode="fork", fork=fork), tape, redactor_of("full"), Codecs(DEFAULT))
+    run_in(session_of(player=player), run)
+    assert out.read_text() == after
+    assert source.read_text() == "from here\n"
 
 
 def test_something_else_written_is_a_drift_of_the_write(tmp_path):
