@@ -4,17 +4,22 @@
 1. ``agent(llm, tools)`` is given a model and tools, by those names; a callable that takes nothing
    is just called.
 2. The working directory is where modules are found, as for a script in it.
-3. It ends as a script would: an exception is the interpreter's to tell.
+3. It ends as a script would: an exception is the interpreter's to tell. What names nothing is a
+   fault of who asked.
 """
 
 import asyncio
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from sidecar.capture.order import VARIABLE, read_order
 from sidecar.capture.seams.given import Llm, Tools, called
 from sidecar.capture.seams.session import active
 from sidecar.errors import SidecarError
@@ -72,8 +77,17 @@ def _run(agent: Any, given: tuple[Any, ...]) -> Any:
     return asyncio.run(said) if inspect.iscoroutine(said) else said
 
 
+def _refused(text: str) -> None:
+    """Nothing could be called: said as a fault of the run, which is none of the agent's."""
+    order = os.environ.get(VARIABLE)
+    if order is not None:
+        Path(read_order(order).report).write_bytes(msgspec.json.encode({"fault": text}))
+        os._exit(3)
+    sys.exit(f"sidecar: {text}")
+
+
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except SidecarError as error:
-        sys.exit(f"sidecar: {error.text()}")
+        _refused(error.text())

@@ -346,3 +346,16 @@ def test_a_callable_may_take_nothing_or_be_awaited(tmp_path, name, more):
     assert ran.code == 0, ran.err
     ran = agent.sidecar("tape", "replay", "a.tape", *named, "--output", "json")
     assert (ran.code, ran.json["exact_digest"]) == (0, ran.json["recorded_digest"]), ran.err
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+def test_an_agent_that_is_not_there_is_no_crash_of_the_agents(shop):
+    for name in ("py:shop:nope", "py:nope:agent", "py:shop.nope:agent"):
+        for profile, code in (("ci", 3), ("git", 125)):
+            words = ("--agent", name, "--profile", profile, "--output", "json")
+            ran = shop.sidecar("tape", "replay", "run.tape", *words)
+            assert (ran.code, ran.json["outcome"]) == (code, "internal"), ran.err
+            assert "nope" in ran.err and "Traceback" not in ran.err
+    ran = shop.sidecar("tape", "record", "-o", "b.tape", "--agent", "py:shop:nope")
+    assert ran.code == 3 and "shop has no nope" in ran.err
