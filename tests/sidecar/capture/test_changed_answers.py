@@ -66,6 +66,7 @@ def test_a_models_answer_is_changed_at_once_and_in_a_stream(tmp_path, agent):
     assert (found.content if agent is answer else "".join(map(str, found))) == "snow"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("error", "told"),
     [("HTTP 429", "RateLimitError"), ("ReadTimeout", "APITimeoutError"), ("HTTP 503", "Inter")],
@@ -76,6 +77,7 @@ def test_a_model_fails_as_a_status_or_as_a_connection(tmp_path, error, told):
     assert changed(run, {"what": "fault", "seq": event.seq, "error": error}).startswith(told)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("get", [httpx.get, requests.get])
 @pytest.mark.parametrize("body", ['{"a": 1, "b": "long enough"}', '{"a" : 1}'])
 def test_a_result_of_http_is_changed_in_a_place_or_is_another_body(tmp_path, get, body):
@@ -132,6 +134,7 @@ def streamed_by(client, messages):
     return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("plan", "asked", "told"),
     [
