@@ -75,6 +75,20 @@ def test_an_unchanged_agent_is_recorded_by_its_models_and_tools(made):
     ]
 
 
+def test_what_a_model_is_asked_comes_after_what_the_tools_said(made):
+    events = read_tape(made.folder / "run.tape").events
+    first, second, third = (one for one in events if one.kind == "llm_call")
+    assert {events[one].cause for one in causes_of(events, second)} == {
+        (one.seq,) for one in events if one.kind == "tool_call" and one.cause == (first.seq,)
+    }
+    assert [events[one].kind for one in third.cause] == ["tool_result"]
+
+
+def causes_of(events, one):
+    assert [events[seq].kind for seq in one.cause] == ["tool_result"] * 2
+    return one.cause
+
+
 def test_it_comes_back_without_a_server(made):
     ran = made.replay(ORDER)
     assert ran.code == 0, ran.err

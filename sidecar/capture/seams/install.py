@@ -28,6 +28,7 @@ AT_ONCE: Final[tuple[str, ...]] = (
     "people",
     "programs",
     "threads",
+    "handing",
 )
 # module of a library -> seams to install
 ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
@@ -40,6 +41,7 @@ ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "aiohttp": ("aiohttp_connector",),
     "openai": ("client_waits",),
     "anthropic": ("client_waits",),
+    "anyio._backends._asyncio": ("tasks_anyio",),
     "langchain_core.tools.base": ("tools_langchain",),
     "pydantic_ai.toolsets.function": ("tools_pydantic_ai",),
     "agents.tool": ("tools_openai_agents",),

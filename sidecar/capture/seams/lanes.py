@@ -25,8 +25,8 @@ class Lane:
     ``own``: the agent's own code gave it to a pool."""
 
     __slots__ = (
-        *("_base", "_taken", "frontier", "hits", "name", "own", "started", "strangers", "thread"),
-        "work",
+        *("_base", "_past", "_taken", "frontier", "hits", "name", "own", "started"),
+        *("strangers", "thread", "work"),
     )
 
     def __init__(
@@ -34,6 +34,7 @@ class Lane:
     ) -> None:
         self.name = name
         self.frontier = self._base = frontier
+        self._past = set(frontier)  # what this lane comes after, as far as it was its last
         self._taken: dict[str, tuple[int, ...]] = {}
         self.started = 0
         self.own = False
@@ -58,18 +59,20 @@ class Lane:
             lane.work = lane
         return lane
 
-    def join(self, other: "Lane") -> None:
-        """What comes next comes after what another lane did, too, and so after all that came before
-        that one's start."""
-        done = other.frontier
+    def join(self, other: "Lane", done: tuple[int, ...] | None = None) -> None:
+        """What comes next comes after what another lane did (``done``: up to there), too, and so
+        not merely after what that one came after itself."""
+        done = other.frontier if done is None else done
         if done in (other._base, self.frontier) or self._taken.get(other.name) == done:
             return
         self._taken[other.name] = done
-        rest = {*self.frontier}.difference(other._base)
+        rest = {one for one in self.frontier if one not in other._past}
         self.frontier = tuple(sorted({*rest, *done}))
+        self._past.update(done)
 
     def passed(self, seq: int, cause: tuple[int, ...]) -> None:
         """An event of this lane was written, which came after ``cause``."""
+        self._past.add(seq)
         if self.frontier == cause:
             self.frontier = (seq,)
         else:

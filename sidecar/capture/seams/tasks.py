@@ -22,6 +22,7 @@ from asyncio import base_events, events, tasks
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
+from sidecar.capture.seams.handing import Hands
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import LANE, Lane, tasks_are
 from sidecar.capture.seams.session import Session, current
@@ -43,9 +44,15 @@ class LaneTask(asyncio.Task[Any]):
         try:
             return (yield from super().__await__())
         finally:
-            _joined(self)
+            joined(self)
 
     __iter__ = __await__
+
+    def result(self) -> Any:
+        """As it is; who asks for it in a task comes after it."""
+        if _running_lane() is not None:
+            joined(self)
+        return super().result()
 
 
 class JoiningFuture(asyncio.Future[Any]):
@@ -57,7 +64,7 @@ class JoiningFuture(asyncio.Future[Any]):
         try:
             return (yield from super().__await__())
         finally:
-            _joined(self)
+            joined(self)
 
     __iter__ = __await__
 
@@ -95,7 +102,7 @@ def _made(loop: Any, coro: Any, **more: Any) -> Any:
     return task
 
 
-def _joined(*done: Any) -> None:
+def joined(*done: Any) -> None:
     """What these had done comes before what this lane does next."""
     session = current()
     if session is None:
@@ -105,6 +112,8 @@ def _joined(*done: Any) -> None:
         other = getattr(one, "lane", None)
         if other is not None and one.done():
             lane.join(other)
+        elif other is None:
+            joined(*getattr(one, "_children", ()))  # of a gather that was waited for otherwise
 
 
 def _install_tasks(session: Session) -> None:
@@ -162,7 +171,7 @@ def _install_joins(session: Session) -> None:
         try:
             return (yield from plain(self))
         finally:
-            _joined(*self._children)
+            joined(*self._children)
 
     patch(session, gathering, "__await__", gathered)
     patch(session, gathering, "__iter__", gathered)
@@ -175,10 +184,25 @@ def _install_joins(session: Session) -> None:
         try:
             return await wait_for(task, timeout, **more)
         finally:
-            _joined(task)
+            joined(task)
 
     for module in (tasks, asyncio):
         patch(session, module, "wait_for", waited_for)
+    shield = tasks.shield
+
+    def shielded(arg: Any) -> Any:
+        if current() is None:
+            return shield(arg)
+        inner = asyncio.ensure_future(arg)
+        lane = getattr(inner, "lane", None)
+        outer = shield(inner)
+        return outer if lane is None or outer is inner else _joining(outer, lane)
+
+    hands = Hands()
+    for module in (tasks, asyncio):
+        patch(session, module, "shield", shielded)
+    for name, made in (("put_nowait", hands.putting), ("get_nowait", hands.taking)):
+        patch(session, asyncio.Queue, name, made(getattr(asyncio.Queue, name)))
     group: Any = getattr(asyncio, "TaskGroup", None)
     if group is None:
         return
@@ -194,7 +218,7 @@ def _install_joins(session: Session) -> None:
         try:
             return await leave(self, *error)
         finally:
-            _joined(*self.__dict__.pop("_agenttwin_tasks", ()))
+            joined(*self.__dict__.pop("_agenttwin_tasks", ()))
 
     patch(session, group, "create_task", create_task)
     patch(session, group, "__aexit__", aexit)
@@ -222,11 +246,7 @@ def _install_pools(session: Session) -> None:
         inner = plain(self, Pool(), func, *args)  # type: ignore[arg-type]
         if not found or found[0] is None:
             return inner
-        outer = JoiningFuture(loop=self)
-        outer.lane = found[0]
-        inner.add_done_callback(lambda _: _copied(inner, outer))
-        outer.add_done_callback(lambda _: inner.cancel() if outer.cancelled() else None)
-        return outer
+        return _joining(inner, found[0])
 
     patch(session, loop_kind, "run_in_executor", run_in_executor)
 
@@ -237,6 +257,15 @@ def _default_executor(loop: Any) -> Any:
     pool = ThreadPoolExecutor(thread_name_prefix="asyncio")
     loop.set_default_executor(pool)
     return pool
+
+
+def _joining(inner: Any, lane: Lane) -> JoiningFuture:
+    """A future that ends as another does, and joins a lane for who awaits it."""
+    outer = JoiningFuture(loop=inner.get_loop())
+    outer.lane = lane
+    inner.add_done_callback(lambda _: _copied(inner, outer))
+    outer.add_done_callback(lambda _: inner.cancel() if outer.cancelled() else None)
+    return outer
 
 
 def _copied(inner: Any, outer: Any) -> None:
@@ -261,7 +290,7 @@ def _install_races(session: Session) -> None:
         given = [*fs]
         if seen is None or site is None or not all(map(asyncio.isfuture, given)):
             done, pending = await wait(given, timeout=timeout, return_when=return_when)
-            _joined(*done)
+            joined(*done)
             return done, pending
         x = seen.enter(
             kind="decision",
@@ -276,7 +305,7 @@ def _install_races(session: Session) -> None:
             chosen = {given[place] for place in x.out["done"]}
             if chosen:
                 await wait(chosen)
-            _joined(*chosen)
+            joined(*chosen)
             x.settle()
             await x.arrive()
             return chosen, {one for one in given if one not in chosen}
@@ -285,7 +314,7 @@ def _install_races(session: Session) -> None:
         except BaseException as error:
             x.failed(error)
             raise
-        _joined(*done)
+        joined(*done)
         x.settle()
         x.done({"done": sorted(given.index(one) for one in done)})
         return done, pending
@@ -346,7 +375,7 @@ class _Race:
                 await _once()  # what is done tells us so in its own turn
             place = self._finished.pop(0)
         self._left.discard(place)
-        _joined(self._given[place])
+        joined(self._given[place])
         x.settle()
         if x.played:
             await x.arrive()

@@ -1,6 +1,7 @@
 """Tasks and threads are recorded by cause, and their order comes back in a replay."""
 
 import asyncio
+import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,7 +64,7 @@ def tick():
 
 def play(session, agent):
     session.begin()
-    for name in ("threads", "tasks"):
+    for name in ("threads", "handing", "tasks", "tasks_anyio"):
         seams.install(session, name)
     assert session.broken == {}
     try:
@@ -333,3 +334,95 @@ def test_what_nobody_waits_for_at_the_end_is_on_the_tape_and_asked_for_again(tmp
     assert [(one.kind, one.st, len(one.chunks)) for one in tape.events[-2:-1]] == [
         ("llm_call", "cancelled", 1)
     ]
+
+
+async def handed_over(ask):
+    todo = asyncio.Queue()
+
+    async def maker():
+        await todo.put(await ask("a"))
+
+    task = asyncio.create_task(maker())
+    await todo.get()
+    await ask("b")
+    await task
+
+
+async def shielded(ask):
+    await asyncio.shield(asyncio.ensure_future(ask("a")))
+    await ask("b")
+
+
+async def waited_for(ask):
+    gathered = asyncio.gather(ask("a"), asyncio.sleep(0))
+    await asyncio.wait([gathered])
+    await ask("b")
+
+
+async def asked_for_its_result(ask):
+    task = asyncio.ensure_future(ask("a"))
+    while not task.done():
+        await asyncio.sleep(0)
+    task.result()
+    await ask("b")
+
+
+async def in_a_group_of_anyio(ask):
+    import anyio
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "a")
+    await ask("b")
+
+
+async def through_a_stream_of_anyio(ask):
+    import anyio
+
+    send, receive = anyio.create_memory_object_stream(1)
+
+    async def maker():
+        async with send:
+            await send.send(await ask("a"))
+
+    async with anyio.create_task_group() as group, receive:
+        group.start_soon(maker)
+        await receive.receive()
+        await ask("b")
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        handed_over,
+        shielded,
+        waited_for,
+        asked_for_its_result,
+        in_a_group_of_anyio,
+        through_a_stream_of_anyio,
+    ],
+)
+def test_who_got_something_from_another_comes_after_it(tmp_path, agent):
+    tape, _ = twice(tmp_path, agent, World("ab"))
+    result = next(one.seq for one in tape.events if one.kind == "tool_result")
+    (last,) = causes(tape)["b"]
+    assert result in (last, *tape.events[last].cause)
+
+
+def test_what_a_thread_takes_out_of_a_queue_comes_after_who_put_it_in(tmp_path):
+    def agent(ask):
+        todo = queue.Queue()
+
+        def worker():
+            todo.get()
+            tick()
+
+        thread = threading.Thread(target=worker)
+        thread.start()
+        tick()
+        todo.put("x")
+        thread.join()
+        return "done"
+
+    tape, _ = twice(tmp_path, agent, World())
+    first, second = (one for one in tape.events if one.name == "tick")
+    assert second.cause == (first.seq,)
