@@ -15,6 +15,7 @@ as far as it must.
 import asyncio
 import functools
 import selectors
+import sys
 import threading
 import types
 import weakref
@@ -122,8 +123,9 @@ def _install_tasks(session: Session) -> None:
 
     def create_task(self: Any, coro: Any, *, name: Any = None, **more: Any) -> Any:
         seen = current()
-        if seen is None or self.get_task_factory() is not None or more.get("eager_start"):
-            return create(self, coro, name=name, **more)
+        plain = seen is None or self.get_task_factory() is not None or more.get("eager_start")
+        if seen is None or plain or sys._getframe(1).f_code.co_name == "__del__":
+            return create(self, coro, name=name, **more)  # when something is collected is no cause
         more.pop("eager_start", None)
         self._check_closed()
         lane = seen.lane().start()

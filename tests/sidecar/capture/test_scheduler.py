@@ -426,3 +426,18 @@ def test_what_a_thread_takes_out_of_a_queue_comes_after_who_put_it_in(tmp_path):
     tape, _ = twice(tmp_path, agent, World())
     first, second = (one for one in tape.events if one.name == "tick")
     assert second.cause == (first.seq,)
+
+
+def test_what_is_started_when_something_is_collected_shifts_nobodys_lane(tmp_path):
+    class Client:
+        def __del__(self):
+            asyncio.get_running_loop().create_task(asyncio.sleep(0))
+
+    collected = [True, False, True, True]  # by the recording and three replays
+
+    async def agent(ask):
+        if collected.pop():
+            Client()
+        return await asyncio.gather(ask("a"), ask("b"))
+
+    twice(tmp_path, agent, World("ab"))
