@@ -108,8 +108,11 @@ def outcome_of(drift: Drift | None) -> ReplayOutcome:
     return "miss" if drift.kind in _MISSED else "diverged"
 
 
-def drift_told(drift: Drift | None) -> dict[str, Any] | None:
-    """A drift in JSON: which, where, and of what; names, never content."""
+def drift_told(drift: Drift | None, asked_from: str | None = None) -> dict[str, Any] | None:
+    """A drift in JSON: which, where, and of what; names, never content.
+
+    ``asked_from``: file, line and function of the agent's own that asked.
+    """
     if drift is None:
         return None
     asked, event, match = drift.asked, drift.expected, drift.match
@@ -126,6 +129,7 @@ def drift_told(drift: Drift | None) -> dict[str, Any] | None:
         "site": None if one is None else one.site,
         "lane": None if asked is None else asked.lane,
         "hit": None if asked is None else asked.hit,
+        "asked_from": asked_from,
         "moved": None if match is None else match.moved,
         "candidates": [] if match is None else [*map(_candidate, match.candidates)],
     }

@@ -80,14 +80,28 @@ def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
     if drift is not None:
         where = f"seq {drift['seq']}"
         what = f" ({drift['event_kind']} {plain(drift['name'])})" if drift["event_kind"] else ""
-        return [f"{tape}: {drift['kind']} at {where}{what}: {plain(drift['reason'])}"]
+        said = f"{tape}: {drift['kind']} at {where}{what}: {plain(drift['reason'])}"
+        return [said, *_asked(value, drift)]
     if value["outcome"] == "ok":
         how = "as recorded" if value["mode"] == "strict" else f"as its mode says ({value['mode']})"
-        return [f"{tape}: {how}, {value['events']} events"]
+        failed = f"; the agent failed as it did then (exit {value['target_exit']})"
+        return [f"{tape}: {how}, {value['events']} events{failed if value['target_exit'] else ''}"]
     return [
         "error: nothing was replayed: no Python process ran a file of the agent's own. "
         "Name their folder with --root."
     ]
+
+
+def _asked(value: dict[str, Any], drift: dict[str, Any]) -> list[str]:
+    """Where in the agent it was asked, and how to see what."""
+    lines = []
+    if drift.get("asked_from"):
+        lines.append(f"  asked from {plain(drift['asked_from'])}")
+    if any(one["places"] for one in drift["candidates"]):
+        new = value.get("to")
+        see = f"sidecar tape diff {plain(value['tape'])} {plain(new or 'NEW')}"
+        lines.append(f"  to see what it asked: {'' if new else '--to NEW, then '}{see}")
+    return lines
 
 
 def shown(value: dict[str, Any]) -> list[str]:

@@ -250,7 +250,7 @@ class _Run:
             unconsumed=tuple(left[:UNCONSUMED_MAX]),
             unconsumed_n=len(left),
             reordered=0 if session.turns is None else session.turns.reordered,
-            drift=drift_told(session.drift),
+            drift=drift_told(session.drift, session.asked_from),
             broken=session.broken,
             crashed=crashed,
             sealed=sealed,

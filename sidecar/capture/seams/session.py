@@ -235,6 +235,7 @@ class Session:
     ) -> None:
         self.sites, self.writer, self.player, self.agent = sites, writer, player, agent
         self.drift: Drift | None = None
+        self.asked_from: str | None = None  # the line of the agent's own that drifted
         self.output: dict[str, Any] = {}  # what the terminal event says
         self.refused = 0  # connections that libraries tried to make in strict mode
         self.taken = opens is None  # whether the recording or replay is this process's
@@ -546,6 +547,7 @@ class Session:
         """The first drift is the run's."""
         if self.drift is None:
             self.drift = drift
+            self.asked_from = self.sites.place(sys._getframe(1))
             if self.on_drift is not None:
                 self.on_drift(drift)
         return Drifted(self.drift)
@@ -576,6 +578,7 @@ class Session:
         if isinstance(found, Live):
             return False
         if isinstance(found, Drift):
+            self._asked_for(x, found)
             raise self._drifted(found)
         x._played, x.played = found, True
         x._first = found.event.seq
@@ -585,6 +588,17 @@ class Session:
         failed = found.answer is not None and found.answer.error is not None
         x.attributes = {} if failed else (found.result or found.event).attr
         return True
+
+    def _asked_for(self, x: Crossing, drift: Drift) -> None:
+        """What was asked that is not on the tape, on the new one: so that both can be compared.
+
+        Not where a counterfactual ends, as it was declared: nothing was asked that may not be.
+        """
+        if self.writer is None or self.drift is not None or drift.kind == "INCOMPARABLE":
+            return
+        if getattr(self.player, "stopped", None) is None:
+            fact = self._fact(x, x.kind, x._cause, x._asked.given, status="cancelled")
+            self._written(x, fact, x._cause)
 
     def _fact(
         self,

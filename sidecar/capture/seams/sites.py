@@ -85,6 +85,19 @@ class Sites:
             frame = frame.f_back
         return None
 
+    def place(self, frame: FrameType | None) -> str | None:
+        """File, line and function of the first own frame from one outwards, for a person; the file
+        is told from its root. None where there is no such frame."""
+        while frame is not None:
+            code = frame.f_code
+            if self.own(code) is not None:
+                file = _real(code.co_filename)
+                root = next((one for one in self._roots if file.startswith(one + os.sep)), "")
+                file = file[len(root) + 1 :] if root else file
+                return f"{file}:{frame.f_lineno} in {code.co_name}"
+            frame = frame.f_back
+        return None
+
     def id_of(self, site: Site | None, seam: str, label: str) -> str:
         """A site's id on a tape (``s:<16 hex>``)."""
         key = (site, seam, label)

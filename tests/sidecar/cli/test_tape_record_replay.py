@@ -8,7 +8,8 @@ import sys
 import pytest
 from agent_rig import ROOT, AgentFolder
 
-from sidecar.tape.files import examine, read_tape
+from sidecar.replay.diff import compare
+from sidecar.tape.files import examine, read_tape, tape_codecs
 
 pytestmark = pytest.mark.requirement("REP-01")
 
@@ -44,6 +45,46 @@ def test_an_agent_is_recorded_and_replayed_and_sees_nothing_of_it(agent, tmp_pat
     assert (ran.code, ran.err.split(",")[0]) == (0, "run.tape: as recorded")
 
 
+@pytest.mark.requirement("REP-02")
+def test_a_drift_says_which_line_asked_and_the_new_tape_what(agent, tmp_path):
+    agent.write(
+        "from sidecar.sdk.driver import tool\n"
+        "@tool\n"
+        "def refund(amount):\n"
+        "    print('refunded', amount)\n"
+        "def errand():\n"
+        "    refund(20)\n"
+        "errand()\n"
+    )
+    assert agent.record().code == 0
+    agent.change("refund(20)", "refund(2000)")
+    ran = agent.replay(options=("--to", "new.tape"))
+    assert (ran.code, ran.out.count("refunded")) == (2, 0)
+    said, place, see = ran.err.splitlines()
+    assert "ARGS at seq 1 (tool_call refund)" in said
+    assert place == "  asked from agent.py:6 in errand"
+    assert see.endswith("sidecar tape diff run.tape new.tape")
+    recorded, new = read_tape(tmp_path / "run.tape"), read_tape(tmp_path / "new.tape")
+    asked = new.events[1]
+    assert (asked.name, asked.st, new.payload(asked, "in")) == (
+        *("refund", "cancelled"),
+        {"amount": 2000},
+    )
+    assert [one.kind for one in new.events] == ["decision", "tool_call", "terminal"]
+    assert examine(tmp_path / "new.tape").holds
+    first = compare(recorded, new, tape_codecs(recorded)).first_divergence
+    assert (first.seq_l, first.seq_r, "ARGS" in first.drift) == (1, 1, True)
+
+
+def test_a_failure_that_is_the_tapes_own_is_told_beside_the_agreement(agent):
+    agent.write("raise ValueError('always')")
+    assert agent.record().code == 1
+    ran = agent.replay(options=())
+    assert ran.code == 0
+    last = "run.tape: as recorded, 2 events; the agent failed as it did then (exit 1)"
+    assert ran.err.splitlines()[-1] == last
+
+
 def test_a_strict_replay_has_no_way_out(agent):
     agent.write("print('nothing')")
     assert agent.record().code == 0
@@ -52,6 +93,7 @@ def test_a_strict_replay_has_no_way_out(agent):
     assert ran.code == 2
     assert ran.json["drift"]["kind"] == "EXTRA_CALL"
     assert "a name would be looked up" in ran.err
+    assert ran.json["drift"]["asked_from"] == "agent.py:4 in <module>"
 
 
 @pytest.mark.full
