@@ -153,3 +153,41 @@ def test_a_drift_is_told_on_stderr_and_exits_two(copied):
     assert ran.code == 2
     assert f"PROMPT at seq {seq_of(copied, 'llm_call', 'scripted-1', 0)}" in ran.err
     assert "Traceback" not in ran.err
+
+
+THREADS = """
+import os
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from openai import OpenAI
+
+client = OpenAI(base_url=os.environ["MODEL_URL"], api_key="sk-a-key-of-nobody-000000")
+
+
+def ask(number):
+    said = [{"role": "user", "content": str(number)}]
+    answer = client.chat.completions.create(model="scripted-1", messages=said)
+    return answer.choices[0].message.content
+
+
+with ThreadPoolExecutor(4) as pool:
+    for one in as_completed([pool.submit(ask, number) for number in range(4)]):
+        print(one.result())
+"""
+
+
+@pytest.mark.full
+def test_models_asked_by_threads_answer_in_the_order_there_was(tmp_path):
+    def reply(asked):
+        return chat(f"answer {asked.json['messages'][0]['content']}")
+
+    agent = AgentFolder(tmp_path)
+    agent.write(THREADS)
+    with ModelServer() as server:
+        server.on("POST", "/v1/chat/completions", reply)
+        agent.environment["MODEL_URL"] = server.openai
+        ran = agent.record()
+        assert ran.code == 0, ran.err
+    for _ in range(5):
+        again = agent.replay(options=())
+        assert again.code == 0, again.err
+        assert again.out == ran.out
