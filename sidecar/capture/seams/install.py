@@ -28,6 +28,7 @@ AT_ONCE: Final[tuple[str, ...]] = (
     "people",
     "programs",
     "threads",
+    "races",
     "handing",
 )
 # module of a library -> seams to install

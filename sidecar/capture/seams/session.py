@@ -133,6 +133,11 @@ class Crossing:
         self.attributes: Mapping[str, Any] = {}
 
     @property
+    def lane(self) -> Lane:
+        """The line of execution it was made in."""
+        return self._lane
+
+    @property
     def kind(self) -> Kind:
         """The event's kind."""
         return self._asked.kind

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -64,7 +65,7 @@ def tick():
 
 def play(session, agent):
     session.begin()
-    for name in ("threads", "handing", "tasks", "tasks_anyio"):
+    for name in ("threads", "races", "handing", "tasks", "tasks_anyio"):
         seams.install(session, name)
     assert session.broken == {}
     try:
@@ -441,3 +442,52 @@ def test_what_is_started_when_something_is_collected_shifts_nobodys_lane(tmp_pat
         return await asyncio.gather(ask("a"), ask("b"))
 
     twice(tmp_path, agent, World("ab"))
+
+
+def test_who_of_a_pool_was_first_is_first_again(tmp_path):
+    gates = {}
+
+    def agent(ask):
+        order = list("cab")
+
+        def work(name):
+            tick()
+            if not ask.replaying:
+                assert gates[name].wait(10)
+            return name
+
+        def let(name):
+            if not ask.replaying:
+                gates[name].set()
+
+        gates.update({name: threading.Event() for name in "abc"})
+        said = []
+        with futures.ThreadPoolExecutor(3) as pool:
+            todo = [pool.submit(work, name) for name in "abc"]
+            let(order.pop(0))
+            for one in futures.as_completed(todo):
+                said.append(one.result())
+                if order:
+                    let(order.pop(0))
+            more = [pool.submit(work, name) for name in "abc"]
+            done, rest = futures.wait(more, return_when=futures.FIRST_COMPLETED)
+            said.append((sorted(one.result() for one in done), len(rest) + len(done)))
+        return said
+
+    class Pool(World):
+        def __init__(self, replaying=True):
+            super().__init__()
+            self.replaying = replaying
+
+    path = tmp_path / "a.tape"
+    writer = TapeWriter(path, header_of(Circumstances(tape_id="t", now_ns=0), "full"))
+    said = play(session_of(writer), bound(agent, Pool(False)))
+    writer.seal()
+    assert said[:3] == ["c", "a", "b"]
+    tape = read_tape(path)
+    for _ in range(3):
+        player = StrictPlayer(tape, redactor_of("redacted"), Codecs(DEFAULT))
+        session = session_of(player=player)
+        assert play(session, bound(agent, Pool())) == said
+        assert session.drift is None
+        assert session.tally.digest() == tape.seal.exact_digest
