@@ -341,7 +341,13 @@ class StrictPlayer:
         kind = self.comparison.happened(self.tape, last, status, output, error)
         if kind is None:
             return None
-        return Drift(kind=kind, seq=last.seq, reason="the run ended in another way", expected=last)
+        kept = self.tape.payload(last, "out")
+        said = kept.get("output") if isinstance(kept, dict) else None
+        if kind == "OUTPUT" and said is not None and output.get("output") is None:
+            why = "the run did not say what it answered, as it did when it was recorded (output)"
+        else:
+            why = "the run ended in another way"
+        return Drift(kind=kind, seq=last.seq, reason=why, expected=last)
 
 
 class Answer(Struct, frozen=True, kw_only=True):

@@ -79,7 +79,8 @@ def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
         return [f"{tape}: {_parted(value)}"]
     if drift is not None:
         where = f"seq {drift['seq']}"
-        what = f" ({drift['event_kind']} {plain(drift['name'])})" if drift["event_kind"] else ""
+        event = f"{drift['event_kind'] or ''} {plain(drift['name'] or '')}".strip()
+        what = f" ({event})" if event else ""
         said = f"{tape}: {drift['kind']} at {where}{what}: {plain(drift['reason'])}"
         return [said, *_asked(value, drift)]
     if value["outcome"] == "ok":

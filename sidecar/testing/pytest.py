@@ -172,10 +172,13 @@ def _taped(item: pytest.Item) -> "TapedTest":
     from sidecar.errors import SidecarError
     from sidecar.testing.taped import TapedTest
 
+    why = ""
     try:
         made = TapedTest(_wanted(item), item.config.getoption("--tape-record"))
     except SidecarError as error:
-        pytest.fail(error.text(), pytrace=False)
+        why = error.text()
+    if why:  # outside of the except: pytest would tell both, one as the other's context
+        pytest.fail(why, pytrace=False)
     item.stash[_TAPED] = made
     return made
 
@@ -227,18 +230,20 @@ def _drift_text(item: pytest.Item, taped: "TapedTest", error: "Drifted") -> str:
     lines = drift_text(taped.path, error.drift, taped.tape, again).splitlines()
     place = ""
     if error.drift.asked is not None:
-        place = _asked_from(error.__traceback__, [str(root) for root in _roots(item)])
+        roots = [str(root) for root in _roots(item)]
+        place = _asked_from(error.__traceback__, roots, str(item.config.rootpath))
     return "\n".join([lines[0], *([place] if place else []), *lines[1:]])
 
 
-def _asked_from(trace: TracebackType | None, roots: Sequence[str]) -> str:
-    """The last line of the agent's own files that led to a drift."""
+def _asked_from(trace: TracebackType | None, roots: Sequence[str], folder: str) -> str:
+    """The last line of the agent's own files that led to a drift, told from ``folder``."""
     found = ""
     while trace is not None:
         code = trace.tb_frame.f_code
         own = any(code.co_filename.startswith(root + os.sep) for root in roots)
         if own and "site-packages" not in code.co_filename:
-            found = f"  asked from {code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+            file = code.co_filename.removeprefix(folder + os.sep)
+            found = f"  asked from {file}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
     return found
 

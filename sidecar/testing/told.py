@@ -43,7 +43,7 @@ def drift_text(name: str, drift: Drift, tape: Tape, again: str = "") -> str:
     """Where a run left its tape. ``again``: how it is recorded anew."""
     asked, event = drift.asked, drift.expected
     one = asked or event
-    what = "" if one is None else f" ({one.kind} {one.name})"
+    what = "" if one is None else f" ({one.kind} {one.name}".rstrip() + ")"
     lines = [
         plain(f"tape {name}: {drift.kind} at {drift.seq}{what}: {drift.reason}"),
         *around(tape, drift.seq),

@@ -100,11 +100,12 @@ def _case(value: Mapping[str, Any], drift: Mapping[str, Any] | None, recorded: T
 def _said(value: Mapping[str, Any], *, place: bool = True) -> str:
     drift = value.get("drift")
     if drift is not None and value["outcome"] != "shown":
-        what = f" ({drift['event_kind']} {drift['name']})" if drift["event_kind"] else ""
+        event = f"{drift['event_kind'] or ''} {drift['name'] or ''}".strip()
+        what = f" ({event})" if event else ""
         if drift["kind"] == "INCOMPARABLE":
             return f"{drift['kind']}: {drift['reason']}"
         if not place:  # the case says kind and seq itself
-            return f"{what.strip(' ()') or 'the run'}: {drift['reason']}"
+            return f"{event or 'the run'}: {drift['reason']}"
         return f"{drift['kind']} at seq {drift['seq']}{what}: {drift['reason']}"
     if value["target_signal"] is not None:
         return f"{value['target_signal']} ended the agent"

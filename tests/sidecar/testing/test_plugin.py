@@ -114,7 +114,8 @@ def test_a_test_is_recorded_once_and_then_replayed_from_its_tape(project):
 
 def test_without_a_word_to_record_a_tape_that_is_not_there_is_an_error_and_none_is_made(project):
     said = ends(taped(project), errors=1)
-    assert "there is no tape at tapes/test_run/test_it.tape. Record it: pytest" in said
+    assert said.count("there is no tape at tapes/test_run/test_it.tape. Record it: pytest") == 1
+    assert "During handling" not in said
     assert not (project.path / "tapes").exists()
 
 
@@ -122,7 +123,7 @@ def test_a_drift_is_a_failure_that_says_where_and_what_was_near(project):
     taped(project, record="once")
     said = ends(taped(project, "again=2"), failed=1)
     assert "tape tapes/test_run/test_it.tape: EXTRA_CALL at 3 (decision time.time)" in said
-    assert "myagent.py:5 in agent" in said
+    assert "  asked from myagent.py:5 in agent" in said
     assert "    1 decision time.time ok" in said
     assert "record it again: pytest --tape-record=all 'test_run.py::test_it'" in said
     for noise in ("Traceback", "sidecar/testing", "During handling"):
@@ -133,7 +134,8 @@ def test_a_drift_is_a_failure_that_says_where_and_what_was_near(project):
     ("body", "word"),
     [
         ("pass", "MISSING_CALL at 1 (decision time.time)"),
-        ("tape.output((myagent.agent(), 'more'))", "OUTPUT at 2 (terminal )"),
+        ("tape.output((myagent.agent(), 'more'))", "OUTPUT at 2 (terminal): the run ended in"),
+        ("myagent.agent()", "OUTPUT at 2 (terminal): the run did not say what it answered"),
     ],
 )
 def test_what_was_recorded_and_does_not_come_again_is_a_failure(project, body, word):
