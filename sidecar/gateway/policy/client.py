@@ -109,16 +109,18 @@ class Child(asyncio.Protocol):
         bundle: Bundle,
         orders: Sequence[Sequence[str]],
         documents: Sequence[tuple[int, bytes]],
+        members: frozenset[str] | None = None,
     ) -> str | None:
         """A document on which orders of the bundle's modules decide differently; None: all agree.
 
-        Raises ChildFailed.
+        ``members``: those of a document that the last of the orders is given. Raises ChildFailed.
         """
         asked = {
             "modules": [[module.path, module.text] for module in bundle.modules],
             "data": bundle.data,
             "orders": orders,
             "documents": [[kind, document.decode()] for kind, document in documents],
+            "members": members if members is None else list(members),
         }
         found = await self._converse(ORDERS, json.dumps(asked).encode())
         return None if found == b"null" else found.decode()

@@ -7,7 +7,8 @@
    ``with``.
 3. The engine gets modules in the order of their dependencies, tests last. A bundle that decides
    otherwise in another order, on documents made of its own words, is refused.
-4. A bundle that decides otherwise once folded, on the same documents, is not folded.
+4. A bundle that decides otherwise once folded, on the members of those documents that it would be
+   given, is not folded.
 """
 
 import asyncio
@@ -140,25 +141,21 @@ async def _tried(
     orders = [ordered, *other_orders(ordered)]
     beside = [module.path for module in renamed]
     try:
-        found = await _differing(child, both, [*orders, beside], documents)
+        found = await child.differing(both, [*orders, beside], documents, folded.members)
     except ChildFailed as error:  # the engine cannot read it: the bundle itself it could
         if child.lost:
             raise
         found = str(error)
     if found is None:
         return (), folded
-    why, found = found, await _differing(child, bundle, orders, documents)
+    why, found = found, None
+    if len(orders) > 1:
+        found = await child.differing(bundle, orders, documents)
     if found is None:
         _LOG.error("policy decides as it is: folded it decided otherwise", document=why[:300])
         return (), Folded(bundle)
     text = f"decisions differ with the order of the files, as on {found[:300]}"
     return (Finding(ordered[0], 1, "order", text),), Folded(bundle)
-
-
-async def _differing(
-    child: Child, bundle: Bundle, orders: Sequence[Sequence[str]], documents: Probes
-) -> str | None:
-    return await child.differing(bundle, orders, documents) if len(orders) > 1 else None
 
 
 async def _modules(child: Child) -> list[RegoModule]:

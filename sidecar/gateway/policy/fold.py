@@ -9,8 +9,9 @@
 4. A name that stands for a part of the input and nothing else is written as that part.
 5. A name that is still referred to keeps a definition. Nothing else is written anew.
 6. A package that is imported is kept whole, since the engine evaluates the whole of it. A bundle
-   that refers to a package as a document, replaces documents (``with``) or has rules with a
-   variable in the midst of their name is left as it is.
+   that refers to a package as a document, replaces documents (``with``), has rules with a variable
+   in the midst of their name, a rule within another's name or under an imported one is left as it
+   is.
 
 A document's members that no definition reads need not be given to the engine. Whoever uses a folded
 bundle tries it beside the other first (``driver``).
@@ -54,7 +55,7 @@ def fold(
     """
     packages = [module.package for module in modules]
     rules = [rule for module in modules for rule in module.rules]
-    if any(_is_beyond(rule, packages) for rule in rules):
+    if any(_is_beyond(rule, packages) for rule in rules) or any(map(_is_ambiguous, modules)):
         return Folded(bundle)
     return _Folding(bundle, modules).made(entries)
 
@@ -66,6 +67,14 @@ def _is_beyond(rule: Rule, packages: Sequence[Path]) -> bool:
         or rule.open_head
         or any(package[: len(path)] == path for path in rule.references for package in packages)
     )
+
+
+def _is_ambiguous(module: RegoModule) -> bool:
+    """Whether a name of a module may mean two things."""
+    paths = {rule.path for rule in module.rules}
+    shorter = {path[:end] for path in paths for end in range(len(module.package) + 1, len(path))}
+    names = {path[len(module.package)] for path in paths}
+    return not (paths.isdisjoint(shorter) and names.isdisjoint(module.scope.imports))
 
 
 class _Folding:

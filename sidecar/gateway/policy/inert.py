@@ -6,8 +6,8 @@ effect.
 2. A condition fails for certain where it refers to what the data does not have, or looks for
    something in what is empty there.
 3. Leaving a rule out must not leave out an error, which would have denied: whatever else would have
-   been evaluated of it is calm, that is, cannot raise one. Conditions that name what the failing
-   one defines never come before it; those without a definition keep their order.
+   been evaluated of it is calm, that is, cannot raise one. Conditions after the failing one that
+   use what it defines never come before it; those without a definition keep their order.
 4. It is for bundles that replace no documents (``with``) and in which no name of a rule holds a
    variable.
 
@@ -127,8 +127,8 @@ class Inert:
                 continue  # it waits for another one
             before = statements[:place]
             if defined:
-                others = [each for each in statements if each is not statement]
-                before = [each for each in others if not _names(each) & defined]
+                after = statements[place + 1 :]
+                before = [*before, *(each for each in after if not _waits(each, defined))]
             if all(self._calm_statement(rule, each) for each in before):
                 return True
         return False
@@ -353,6 +353,42 @@ def _defined(statement: Node) -> Iterator[str]:
         yield from _variables([literal["key"], literal["value"]])
     elif tag == "Expr" and "AssignExpr" in literal["expr"]:
         yield from _variables(literal["expr"]["AssignExpr"]["lhs"])
+
+
+def _waits(statement: Node, defined: frozenset[str]) -> bool:
+    """Whether a condition uses these names, and so comes after what defines them.
+
+    A name in a query within, or on either side of ``=``, may be another or made there instead.
+    """
+    tag, literal = next(iter(statement["literal"].items()))
+    if tag == "SomeIn":
+        made, used = [literal["key"], literal["value"]], literal["collection"]
+    elif tag in ("Expr", "NotExpr"):
+        made, used = [], literal["expr"]
+        if "AssignExpr" in used:
+            assigned = used["AssignExpr"]
+            if assigned["op"] != "ColEq":
+                return False
+            made, used = [assigned["lhs"]], assigned["rhs"]
+    else:
+        return False
+    return not defined.isdisjoint(_outer(used)) and defined.isdisjoint(_variables(made))
+
+
+def _outer(tree: Any) -> Iterator[str]:
+    """The names in an expression but for those in queries within it."""
+    stack = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(item)
+        if not isinstance(item, dict):
+            continue
+        for tag, node in item.items():
+            if tag == "Var":
+                yield node["value"]
+            elif not tag.endswith("Compr"):
+                stack.append(node)
 
 
 def _names(statement: Node) -> frozenset[str]:

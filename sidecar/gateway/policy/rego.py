@@ -89,6 +89,8 @@ def _imports(nodes: list[Node], text: bytes) -> dict[str, Path]:
     found = {}
     for node in nodes:
         path = static_path(node["refr"])
+        if path[0] not in ("data", "input"):
+            continue  # `rego.v1` and `future.keywords` give no name
         alias = node.get("as")
         found[_spanned(alias, text) if alias else path[-1]] = path
     return found
@@ -107,7 +109,7 @@ def _rule(node: Node, file: str, scope: Scope) -> Rule:
         is_function=kind == "Spec" and "Func" in body["head"],
         calls=tuple(_calls(tree, scope)),
         references=tuple(_references(tree, scope, local)),
-        inputs=tuple(_inputs(tree, scope, local)),
+        inputs=tuple(_inputs(tree, scope)),
         mocked=tuple(_mocked(tree, scope)),
         values=tuple(_values(kind, body, head)),
         only_negations=kind == "Spec" and _only_negations(body["bodies"]),
@@ -169,16 +171,19 @@ def _calls(tree: Any, scope: Scope) -> Iterator[Call]:
 def _references(tree: Any, scope: Scope, local: frozenset[str]) -> Iterator[Path]:
     for reference in whole_references(tree):
         path = static_path(reference)
-        if not path or path[0] in local or path[0] == "input":
+        if not path or path[0] == "input":
             continue
         resolved = scope.resolve(path)
-        yield resolved if resolved[0] == "data" else (*scope.package, *path)
+        if resolved[0] == "data":
+            yield resolved
+        if path[0] != "data" and path[0] not in local:
+            yield (*scope.package, *path)
 
 
-def _inputs(tree: Any, scope: Scope, local: frozenset[str]) -> Iterator[Path]:
+def _inputs(tree: Any, scope: Scope) -> Iterator[Path]:
     for reference in whole_references(tree):
         path = static_path(reference)
-        if path and path[0] not in local and scope.resolve(path)[0] == "input":
+        if path and scope.resolve(path)[0] == "input":
             yield scope.resolve(path)
 
 
@@ -257,8 +262,21 @@ def _function_arguments(body: Node) -> list[Any]:
     return list(body.get("head", {}).get("Func", {}).get("args", ()))
 
 
-def _variables(tree: Any) -> Iterator[str]:
-    return (node["value"] for tag, node in walk(tree) if tag == "Var")
+def _variables(pattern: Any) -> Iterator[str]:
+    """The names that a pattern makes: what it refers to within, as ``[input.x, y]``, it makes
+    not."""
+    stack = [pattern]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            stack.extend(item)
+        if not isinstance(item, dict):
+            continue
+        for tag, node in item.items():
+            if tag == "Var":
+                yield node["value"]
+            elif tag in ("Array", "Object", "Set"):
+                stack.extend(node.get("items") or node.get("fields") or ())
 
 
 def _spans(nodes: list[Any]) -> Iterator[Node]:

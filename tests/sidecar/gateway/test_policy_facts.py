@@ -91,6 +91,9 @@ def test_what_an_import_or_a_function_reads_is_read_too():
     assert reads_of(aliased, "import input.context.counters as c") == {"counters.minute"}
     inside = f"f(x) if x == input.context.counters.day.refused\n\ndecide := {ALLOW} if f(1)"
     assert reads_of(inside) == {"counters.day"}
+    equated = f"decide := {ALLOW} if {{ input.context.counters.hour.calls = 1; c = 2 }}"
+    both = {"counters.hour", "counters.day"}
+    assert reads_of(equated, "import input.context.counters.day.calls as c") == both
 
 
 def test_a_document_that_lacks_a_fact_that_is_read_is_known():

@@ -81,6 +81,10 @@ KEPT = {
     "one of what is there": "r contains 1 if input.x in data.s.words",
     "a denial of what is not there": "r contains 1 if not data.s.none[input.x]",
     "a default": "default q := 7\n\nq := data.s.none[input.x]\n\nr contains q",
+    "an error in a query with a name of its own": "r contains 1 if {\n"
+    " count([1 | v := input.n; count(v) > 5]) >= 0\n v := data.s.none[input.y]\n}",
+    "an error in a loop with a name of its own": "r contains 1 if {\n"
+    " count([1 | some v in [input.n]; count(v) > 5]) >= 0\n some v in data.s.nobody\n}",
     "taking apart": "r contains x if [x, y] := data.s.none[input.x]",
     "an argument of that name": "f(data_s) := data_s\n\nr contains 1 if f(input.x) == 1",
 }
@@ -106,6 +110,10 @@ WHOLE = {
     "with": "asked := 1 if q with data.s.none as 5\n\nq if data.s.none[input.x]",
     "a package as a document": "asked := data.a.b\n\nb contains 1 if data.s.other\n\n"
     "c := data[input.x]",
+    "a rule under an imported name": "import input.x as q\n\nasked contains 1 if q == 5\n\n"
+    "q := 5 if input.y",
+    "a rule within another": "asked contains who\n\nwho := input.x\n\nwho.z := 1",
+    "a package by equality": "asked if data.a = 5",
     "a variable in a name": "asked contains 1 if q.a.b\n\nq[x].b := 1 if x := data.s.none.a",
 }
 
@@ -139,7 +147,31 @@ def test_an_error_names_the_place_where_it_was_written():
     assert_same(bundle, made)
 
 
+@pytest.mark.parametrize("name", ["rego.v1", "future.keywords"])
+def test_what_is_imported_for_the_language_has_no_name(name):
+    own = name.rpartition(".")[2]
+    text = f'import {name}\n\nasked contains 1 if {own} == "a"\n\n{own} := input.x if input.y'
+    assert_same(*small(text))
+
+
 MEMBERS = {
+    "those that are equated": (
+        'asked contains y if {\n input.x = "a"\n input.n = y\n}',
+        {"x", "n"},
+    ),
+    "those of an imported name that is equated": (
+        'import input.x as n\n\nasked if n = "a"',
+        {"x"},
+    ),
+    "those in what is taken apart": (
+        'asked contains v if {\n some [input.x, {"v": v}] in [["a", {"v": 1}]]\n'
+        ' {"a": input.n, "b": w} = {"a": 5, "b": v}\n w == v\n}',
+        {"x", "n"},
+    ),
+    "all, where a name hides it elsewhere in the rule": (
+        "asked contains 1 if {\n input.x\n count([1 | some input in [1]]) == 1\n}",
+        None,
+    ),
     "none": ("asked := 1", set()),
     "those of what is kept": ("asked := input.x.z\n\nother := [input.y]", {"x"}),
     "those of names written as a part of it": (
@@ -203,6 +235,17 @@ def test_a_fold_that_decides_otherwise_or_cannot_be_read_is_not_used(monkeypatch
     assert inspected.findings == () and inspected.folded is inspected.bundle
     assert inspected.members is None
     assert "folded it decided otherwise" in capsys.readouterr().err
+
+
+def test_a_fold_that_says_too_few_members_is_not_used(monkeypatch):
+    def wrong(bundle, modules):
+        found = fold(bundle, modules)
+        return Folded(found.bundle, found.members - {"action"})
+
+    monkeypatch.setattr(driver, "fold", wrong)
+    inspected = asyncio.run(inspect(load_bundle()))
+    assert inspected.findings == () and inspected.folded is inspected.bundle
+    assert inspected.members is None
 
 
 async def inspect(bundle):
