@@ -33,7 +33,8 @@ AT_ONCE: Final[tuple[str, ...]] = (
 )
 # module of a library -> seams to install
 ON_IMPORT: Final[dict[str, tuple[str, ...]]] = {
-    "asyncio": ("tasks", "clock_asyncio"),
+    "asyncio": ("tasks", "clock_asyncio", "guard_names"),
+    "multiprocessing.util": ("guard_workers",),
     "numpy.random": ("entropy_numpy",),
     "httpx": ("httpx_transport",),
     "httpx2": ("httpx_transport",),

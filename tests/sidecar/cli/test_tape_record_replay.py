@@ -25,6 +25,35 @@ except OSError:
     pass
 """
 
+CHILD = """
+import os, socket
+child = os.fork()
+if child == 0:
+    try:
+        socket.socket().connect(("127.0.0.1", 1))
+    except OSError as error:
+        os._exit("strict" not in str(error))
+assert os.waitpid(child, 0)[1] == 0
+"""
+WORKER = """
+import multiprocessing
+if __name__ == "__main__":
+    worker = multiprocessing.get_context("spawn").Process(target=print, args=("went out",))
+    worker.start()
+    worker.join()
+"""
+LOOKUP = """
+import asyncio
+async def main():
+    try:
+        await asyncio.open_connection("localhost", 1)
+    except OSError:
+        pass
+asyncio.run(main())
+"""
+LAUNCHED = "import os; os.spawnl(os.P_WAIT, '/bin/echo', 'echo', 'went out')"
+TERMINAL = "import pty; pty.spawn(['/bin/echo', 'went out'])"
+
 
 @pytest.fixture
 def agent(tmp_path):
@@ -94,6 +123,18 @@ def test_a_strict_replay_has_no_way_out(agent):
     assert ran.json["drift"]["kind"] == "EXTRA_CALL"
     assert "a name would be looked up" in ran.err
     assert ran.json["drift"]["asked_from"] == "agent.py:4 in <module>"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="ways out that only Unix has")
+@pytest.mark.parametrize("text", [CHILD, WORKER, LOOKUP, LAUNCHED, TERMINAL])
+def test_nor_has_a_process_that_it_makes_or_a_loop_that_looks_up_for_it(agent, text):
+    agent.write("print('nothing')")
+    assert agent.record().code == 0
+    agent.write(text)
+    ran = agent.replay()
+    assert (ran.code, ran.json["drift"]["kind"]) == (2, "EXTRA_CALL")
+    assert "went out" not in ran.out + ran.err
 
 
 @pytest.mark.full
