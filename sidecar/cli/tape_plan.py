@@ -15,6 +15,7 @@ from sidecar.capture.plan import Plan, plan_of
 from sidecar.errors import SidecarError
 from sidecar.tape.tape import Tape
 
+_HELP = "What there is: sidecar tape replay --help, and docs/specs/replay-tape.md."
 _BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -32,7 +33,7 @@ def read_plan(
         *("patches", "live", "exhausted", "allow_real")
     }:
         raise SidecarError(
-            "a patch file has patches, live and exhausted", where=str(patch), do="See replay-tape."
+            "a patch file has patches, live and exhausted", where=str(patch), do=_HELP
         )
     guessed = "fork" if fork is not None else "counterfactual" if patch is not None else "strict"
     value: dict[str, Any] = {
@@ -46,7 +47,9 @@ def read_plan(
     try:
         return plan_of(value)
     except ValueError as error:
-        raise SidecarError(str(error), where=str(patch or "the options")) from None
+        raise SidecarError(
+            str(error), where="" if patch is None else str(patch), do=_HELP
+        ) from None
 
 
 def check_fits(plan: Plan, tape: Tape, path: Path) -> None:

@@ -147,7 +147,7 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
         lines.append(f"{value['tape']}: {value['events']} events, {value['fidelity']}")
         if ended.signal is not None:
             lines.append(f"{ended.signal} ended the agent")
-    if ended.code:
+    if ended.code and not value["fault"]:
         lines.append(f"the agent exited with {ended.code}")
     lines += [
         f"warning: the seam {name} is not in place ({why})" for name, why in value["broken"].items()

@@ -76,7 +76,7 @@ def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
     if value["outcome"] == "target_crash":
         return [f"{tape}: the agent failed by itself (exit {value['target_exit']})"]
     if value["outcome"] == "shown":
-        return [f"{tape}: {_parted(value)}"]
+        return [f"{tape}: {_parted(value)}", *_further(value)]
     if drift is not None:
         where = f"seq {drift['seq']}"
         event = f"{drift['event_kind'] or ''} {plain(drift['name'] or '')}".strip()
@@ -143,6 +143,19 @@ def shown(value: dict[str, Any]) -> list[str]:
 def _parted(value: dict[str, Any]) -> str:
     done = value.get("done") or {}
     first = f"the first change is at seq {done.get('parted')}"
+    if (value.get("diff") or {}).get("outcome") == "identical":
+        return f"{first}, and changes nothing: as recorded, {value['events']} events"
     if done.get("stopped"):
         return f"{first}; it ends where {plain(done['stopped'])}"
     return f"{first}; {value['events']} events instead of {value['recorded_events']}"
+
+
+def _further(value: dict[str, Any]) -> list[str]:
+    """Where a changed run ended because the tape knows no more, and how it goes on."""
+    drift = value.get("drift")
+    if drift is None or not (value.get("done") or {}).get("stopped"):
+        return []
+    lines = [f"  asked from {plain(drift['asked_from'])}"] if drift.get("asked_from") else []
+    if drift["event_kind"] == "llm_call":
+        lines.append("  to go on from there with the real model: --live provider")
+    return lines

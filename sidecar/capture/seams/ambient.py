@@ -116,11 +116,13 @@ def played(x: Crossing, back: Callable[[Any], T]) -> T:
 
 
 def raised(error: tuple[str, str | None], out: Any) -> BaseException:
-    """A recorded error, to be raised."""
+    """A recorded error, to be raised; one that was declared has a text and no arguments."""
     name, message = error
     module, _, kind = name.rpartition(".")
     found = getattr(sys.modules.get(module) if module else builtins, kind, None)
     if isinstance(found, type) and issubclass(found, BaseException):
         with suppress(Exception):  # it may take other arguments than it keeps
-            return found(*(read_back(out["raised"]) if out else ()))
+            return found(
+                *(read_back(out["raised"]) if out else () if message is None else (message,))
+            )
     return RuntimeError(f"{name}: {message}")

@@ -41,7 +41,9 @@ def new_file(path: Path) -> int:
             "there is a file already", where=str(path), do="Name one that is not there."
         ) from None
     except OSError as error:
-        raise SidecarError(f"the tape cannot be made: {error.strerror}", where=str(path)) from None
+        raise SidecarError(
+            f"the tape cannot be made: {error.strerror}", where=str(path), do="Check the folder."
+        ) from None
 
 
 class BlobStore:

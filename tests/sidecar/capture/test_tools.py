@@ -6,6 +6,7 @@ import pytest
 from capture_rig import recorded, replayed
 
 from sidecar.capture.seams import people
+from sidecar.capture.seams.ambient import raised
 from sidecar.capture.seams.session import active
 from sidecar.sdk.driver import acting, approval, tool
 
@@ -89,6 +90,12 @@ def test_what_a_tool_raises_is_raised_again(tmp_path):
             return type(error), error.args
 
     both(tmp_path, agent)
+
+
+def test_a_fault_that_is_declared_has_its_text():
+    error = raised(("ValueError", "no such order"), None)
+    assert (type(error), str(error)) == (ValueError, "no such order")
+    assert raised(("ValueError", None), None).args == ()
 
 
 def test_an_asynchronous_tool_answers_too(tmp_path):

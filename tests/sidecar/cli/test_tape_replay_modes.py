@@ -118,6 +118,21 @@ def test_a_changed_policy_is_shown_and_exits_0(shop, tmp_path):
         assert origin.exact_digest == old.seal.exact_digest
 
 
+@pytest.mark.requirement("REP-03")
+def test_a_change_that_changes_nothing_and_one_that_the_tape_has_no_answer_to_say_so(shop):
+    same = shop.patch({"what": "policy", "name": "most", "value": 50})
+    ran = shop.run(*same, output="text")
+    assert (ran.code, ran.out) == (0, "")
+    said = "run.tape: the first change is at seq 1, and changes nothing: as recorded, 8 events\n"
+    assert ran.err == said
+    ran = shop.run(*shop.patch({"what": "result", "name": "read", "value": {"total": 7}}))
+    head, place, further = ran.err.splitlines()
+    assert (ran.code, ran.json["done"]["parted"]) == (0, 3)
+    assert "it ends where the tape has no answer" in head
+    assert place == "  asked from shop.py:11 in agent"
+    assert further == "  to go on from there with the real model: --live provider"
+
+
 def test_strict_calls_nothing_and_a_prompt_that_is_another_is_told(shop):
     ran = shop.run()
     assert (ran.code, ran.json["outcome"], shop.called) == (0, "ok", [])

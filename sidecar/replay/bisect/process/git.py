@@ -61,7 +61,7 @@ class Repository:
             if not bare:
                 raise SidecarError(
                     f"no git repository: {plain(str(error))}",
-                    where=str(folder),
+                    where=str(folder.resolve()),
                     do="Name it with --repo.",
                 ) from None
             top = ""
