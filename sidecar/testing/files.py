@@ -26,13 +26,19 @@ def load(path: StrPath) -> Tape:
     return read_tape(Path(path))
 
 
-def named(wanted: "Sequence[Assertion | StrPath]") -> "tuple[Named, ...]":
-    """Assertions, and those of YAML files among them, each by an id. Raises SidecarError."""
+def named(wanted: "Sequence[Assertion | StrPath | Named]") -> "tuple[Named, ...]":
+    """Assertions, and those of YAML files among them, each by an id; one that has an id keeps it.
+
+    Raises SidecarError.
+    """
     from sidecar.evaluate.assertions.parse import Named, assertions_of
     from sidecar.evaluate.assertions.specs import SPEC_OF, Assertion
 
     found: list[Named] = []
     for one in wanted:
+        if isinstance(one, Named):
+            found.append(one)
+            continue
         if isinstance(one, Assertion):
             found.append(Named(id=f"{SPEC_OF[type(one)]}-{len(found) + 1}", assertion=one))
             continue

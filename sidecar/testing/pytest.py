@@ -12,6 +12,7 @@ How it is used: docs/howto/tape-tests.md.
 """
 
 import functools
+import hashlib
 import inspect
 import os
 import re
@@ -33,6 +34,7 @@ _KEYWORDS: Final = frozenset(
     {"mode", "assertions", "capture", "agent", "strict", "patches", "live"}
 )
 _FOLDER: Final = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
+_NAME_MAX: Final = 120
 _SKIPPED, _RECORDED = "tape_skipped", "tape_recorded"
 
 
@@ -110,9 +112,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return None
     if left is not None:
         pytest.fail(_drift_text(item, taped, left), pytrace=False)
-    if taped.recorded:
-        item.user_properties.append((_RECORDED, taped.path))
-    _conclude(item, taped)
+    try:
+        _conclude(item, taped)
+    finally:
+        taped.drop()
     return found
 
 
@@ -192,35 +195,56 @@ def _wanted(item: pytest.Item) -> "Wanted":
     if len(args) > 1 or given.keys() - _KEYWORDS:
         known = ", ".join(sorted(_KEYWORDS))
         pytest.fail(f"pytest.mark.tape takes a path and {known}", pytrace=False)
+    if args and not isinstance(args[0], str | os.PathLike):
+        pytest.fail("the path of pytest.mark.tape is a text", pytrace=False)
     folder = item.path.parent
     path = folder / os.fspath(args[0]) if args else folder / "tapes" / _file_name(item)
-    said = given.pop("assertions", ())
-    several = said if isinstance(said, list | tuple) else (said,)
     return Wanted(
         path=os.path.relpath(path) if path.is_relative_to(os.getcwd()) else str(path),  # noqa: PTH109
-        assertions=tuple(folder / one if isinstance(one, str) else one for one in several),
+        assertions=tuple(
+            folder / one if isinstance(one, str) else one for one in _several(given, "assertions")
+        ),
         roots=_roots(item),
-        patches=tuple(given.pop("patches", ())),
-        live=tuple(given.pop("live", ())),
+        patches=_several(given, "patches"),
+        live=_several(given, "live"),
         **given,
     )
 
 
+def _several(given: dict[str, Any], name: str) -> tuple[Any, ...]:
+    """What a mark says several of, or one."""
+    said = given.pop(name, ())
+    return tuple(said) if isinstance(said, list | tuple) else (said,)
+
+
 def _conclude(item: pytest.Item, taped: "TapedTest") -> None:
     checked = taped.checked(strict=item.config.getoption("--tape-strict"))
-    if checked is None:
-        return
-    if checked.outcome == "fail":
+    if checked is not None and checked.outcome == "fail":
         pytest.fail(checked.text(), pytrace=False)
-    if checked.skipped:
-        pytest.skip(checked.text())
-    if checked.outcome == "undecided":
+    skipped = checked is not None and checked.skipped
+    if checked is not None and checked.outcome == "undecided" and not skipped:
         item.stash[_UNDECIDED] = checked.text()
         return
+    if taped.recorded:
+        _keep(item, taped)
+    if checked is None:
+        return
+    if skipped:
+        pytest.skip(checked.text())
     left = sum(one.finding.status == "skip" for one in checked.found)
     if left:
         item.user_properties.append((_SKIPPED, left))
         item.add_report_section("call", "tape", checked.text())
+
+
+def _keep(item: pytest.Item, taped: "TapedTest") -> None:
+    from sidecar.errors import SidecarError
+
+    try:
+        taped.keep()
+    except SidecarError as error:
+        pytest.fail(error.text(), pytrace=False)
+    item.user_properties.append((_RECORDED, taped.path))
 
 
 def _drift_text(item: pytest.Item, taped: "TapedTest", error: "Drifted") -> str:
@@ -254,6 +278,15 @@ def _roots(item: pytest.Item) -> tuple[Any, ...]:
 
 
 def _file_name(item: pytest.Item) -> str:
-    """``test_refund/test_it-a-1.tape`` of a test in ``test_refund.py``."""
-    name = "-".join(item.nodeid.partition("::")[2].split("::"))
-    return f"{item.path.stem}/{re.sub('[^A-Za-z0-9_.-]+', '-', name).strip('-.')}.tape"
+    """``test_refund/test_it-a-1.tape`` of a test in ``test_refund.py``.
+
+    Where a name cannot be that of a file as it is, a digest says which: no two tests share a tape.
+    """
+    said = item.nodeid.partition("::")[2]
+    test, _, parameters = said.partition("[")
+    spelt = f"{test.replace('::', '-')}-{parameters.removesuffix(']')}".removesuffix("-")
+    name = re.sub("[^A-Za-z0-9_.-]+", "-", spelt).strip("-.")[:_NAME_MAX]
+    if name != spelt:
+        digest = hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()
+        name = f"{name}-{digest[:8]}"
+    return f"{item.path.stem}/{name}.tape"

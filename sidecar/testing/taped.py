@@ -5,13 +5,16 @@
    set-up, and what the tape does not hold is a failure.
 2. ``strict`` runs the test's body against the tape, or records it; ``check`` runs it beside the
    tape. What is asserted is asked of the tape at the end, if the body passed.
-3. ``tools``, ``shadow`` and ``counterfactual`` run the body as these modes of replay do; what is
+3. A tape that is recorded waits beside its place until ``keep``: a test that fails afterwards, by
+   an assertion for one, leaves the old one as it was.
+4. ``tools``, ``shadow`` and ``counterfactual`` run the body as these modes of replay do; what is
    asserted is asked of the new tape, which is thrown away.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -22,8 +25,11 @@ from sidecar.evaluate.assertions.specs import Assertion
 from sidecar.tape.model import Event, Seam
 from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Running, playable, playing, recording
-from sidecar.testing.files import StrPath, is_there, load
+from sidecar.testing.files import StrPath, is_there, load, named, take_place, waiting_place
 from sidecar.testing.tapes import Checked, check
+
+if TYPE_CHECKING:
+    from sidecar.evaluate.assertions.parse import Named
 
 Mode = Literal["strict", "check", "tools", "shadow", "counterfactual"]
 Record = Literal["none", "once", "all"]
@@ -45,12 +51,18 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it."""
+        if "\0" in self.path or not isinstance(self.agent, str):
+            yield "the path and the agent's name are texts without NUL"
         if self.mode not in MODES:
             yield f"mode is one of {', '.join(MODES)}"
         if self.capture not in ("redacted", "full"):
             yield "capture is redacted or full: a test is run from what the tape holds"
         if self.mode in ("strict", "check") and (self.patches or self.live):
             yield "patches and live are of another mode"
+        if not all(isinstance(one, Patch) for one in self.patches):
+            yield "patches are made by sidecar.capture.plan.Patch"
+        if not all(one in get_args(Seam) for one in self.live):
+            yield f"live names seams: {', '.join(get_args(Seam))}"
 
     @property
     def plan(self) -> Plan:
@@ -69,7 +81,8 @@ class TapedTest:
         if found:
             raise SidecarError("; ".join(found), where="pytest.mark.tape")
         self._wanted = wanted
-        self._more: list[Assertion | StrPath] = []
+        self._wants: tuple[Named, ...] = named(wanted.assertions) if wanted.assertions else ()
+        self._waiting: Path | None = None
         self._run: Running | None = None
         self._tape: Tape | None = None
         there = is_there(wanted.path)
@@ -104,8 +117,11 @@ class TapedTest:
         return self.tape.events
 
     def expect(self, *assertions: Assertion | StrPath) -> None:
-        """Ask more of the tape, at the end, beside what the mark says."""
-        self._more += assertions
+        """Ask more of the tape, at the end, beside what the mark says.
+
+        Raises SidecarError for what cannot be read.
+        """
+        self._wants = named((*self._wants, *assertions))
 
     def output(self, value: Any) -> None:
         """What the agent answered: on the tape's end when recorded, the same when replayed."""
@@ -121,7 +137,8 @@ class TapedTest:
             return
         more: dict[str, Any] = {"roots": wanted.roots, "agent": wanted.agent}
         if self.recorded:
-            opened = recording(self.path, capture=wanted.capture, **more)
+            self._waiting = waiting_place(Path(self.path))
+            opened = recording(self._waiting, capture=wanted.capture, **more)
         else:
             anew = None if wanted.mode == "strict" else f"{self._folder}/new.tape"
             opened = playing(self.tape, plan=wanted.plan, to=anew, **more)
@@ -133,6 +150,17 @@ class TapedTest:
             self._run = None
         if run.tape is not None:
             self._tape = run.tape
+
+    def keep(self) -> None:
+        """The tape that was recorded takes its place. Raises SidecarError."""
+        if self._waiting is not None:
+            take_place(self._waiting, Path(self.path))
+            self._tape = load(self.path)
+
+    def drop(self) -> None:
+        """A recording that did not take its place is gone."""
+        if self._waiting is not None:
+            self._waiting.unlink(missing_ok=True)
 
     def call(self, agent: Any, *, llm: Any = None, tools: Any = None) -> None:
         """Call an ``agent(llm, tools)``; what it returns is the run's output."""
@@ -148,7 +176,7 @@ class TapedTest:
 
     def checked(self, *, strict: bool) -> Checked | None:
         """What the assertions came to; None where there are none."""
-        wanted: Sequence[Assertion | StrPath] = (*self._wanted.assertions, *self._more)
-        if not wanted:
+        if not self._wants:
             return None
-        return check(self.tape, *wanted, strict=strict or self._wanted.strict, name=self.path)
+        strict = strict or self._wanted.strict
+        return check(self.tape, *self._wants, strict=strict, name=self.path)

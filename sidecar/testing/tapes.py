@@ -19,7 +19,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -38,6 +38,9 @@ from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Incomparable, Running, playable, playing, recording
 from sidecar.testing.files import StrPath, load, named
 from sidecar.testing.told import drift_text, findings_text
+
+if TYPE_CHECKING:
+    from sidecar.evaluate.assertions.parse import Named
 
 __all__ = [
     "Assertion",
@@ -98,7 +101,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 def check(
     tape: Tape,
-    *wanted: Assertion | StrPath,
+    *wanted: "Assertion | StrPath | Named",
     strict: bool = False,
     name: str = "",
     now_ns: int | None = None,

@@ -245,16 +245,22 @@ def test_a_test_asks_more_of_its_tape_in_its_body(project):
         ('"run.tape", moed="check"', "pytest.mark.tape takes a path and"),
         ('"run.tape", mode="check", assertions=["none.yaml"]', "the assertions cannot be read"),
         ('"run.tape", mode="check", assertions=[len]', "is no assertion"),
+        ('"run.tape", mode="check", assertions=7', "is no assertion"),
+        ('"run.tape", mode="counterfactual", patches=[7]', "patches are made by"),
+        ('"run.tape", mode="tools", live="provider"', "PARTIAL"),
+        ('"run.tape", mode="tools", live="all"', "live names seams: provider"),
+        ('"run.tape", agent=7', "are texts without NUL"),
+        (r'"run\0.tape"', "are texts without NUL"),
+        ("7", "the path of pytest.mark.tape is a text"),
     ],
 )
 def test_a_mark_that_is_wrong_is_an_error_that_says_how(project, mark, said):
-    tape(project.path)
+    tape(project.path, sealed="PARTIAL" not in said)
     project.makepyfile(
         test_calls=f"import pytest\n@pytest.mark.tape({mark})\ndef test_calls(tape):\n    pass"
     )
-    result = run(project)
-    assert said in "\n".join(result.outlines)
-    assert result.ret == 1
+    found = ends(run(project), errors=1)
+    assert said in found and "Error:" not in found
 
 
 @pytest.mark.full
@@ -371,6 +377,58 @@ def test_parameters_have_a_tape_each(project):
     found = sorted(one.name for one in (project.path / "tapes" / "test_run").iterdir())
     assert found == ["test_it-1.tape", "test_it-2.tape"]
     ends(run(project), passed=2)
+
+
+def test_no_two_tests_share_a_tape_whatever_they_are_called(project):
+    names = ["a b", "a/b", "a-b", "a::b", "a[b", "a b ", "-a-b", "", "...", "../../a", "x" * 300]
+    project.makepyfile(
+        test_run=f"""
+        import pytest, myagent
+
+        @pytest.mark.parametrize("again", range({len(names)}), ids={names})
+        def test_it(tape, again):
+            tape.output(again)
+
+        class TestIt:
+            def test_it(self, tape):
+                tape.output(-1)
+        """
+    )
+    ends(run(project, "--tape-record=all"), passed=len(names) + 1)
+    found = sorted(one.name for one in (project.path / "tapes" / "test_run").iterdir())
+    assert len(found) == len(names) + 1
+    assert {"test_it-a-b.tape", "test_it.tape", "TestIt-test_it.tape"} < {*found}
+    ends(run(project), passed=len(names) + 1)
+
+
+@pytest.mark.parametrize(
+    ("asserted", "counts"),
+    [
+        ("terminates_within(1)", {"failed": 1}),
+        ("output_schema({}, 'other')", {"skipped": 1}),
+        ("state_invariant('state.x')", {"skipped": 1}),
+        ("terminates_within(9)", {"passed": 1}),
+    ],
+)
+def test_a_tape_takes_its_place_only_when_what_is_asserted_of_it_holds(project, asserted, counts):
+    place = project.path / "tapes" / "test_run" / "test_it.tape"
+    taped(project, record="once")
+    before = place.read_bytes()
+    project.makepyfile(
+        test_run=f"""
+        import myagent
+        from sidecar.evaluate.assertions.factories import *
+
+        def test_it(tape):
+            tape.expect({asserted})
+            tape.output(myagent.agent(2))
+        """
+    )
+    said = ends(run(project, "--tape-record=all"), **counts)
+    failed = "failed" in counts
+    assert (place.read_bytes() == before) is failed
+    assert ("tape recorded" in said) is ("passed" in counts)
+    assert [one.name for one in place.parent.iterdir()] == [place.name]
 
 
 def test_a_project_that_does_not_use_tapes_sees_nothing_of_the_plugin(project):
