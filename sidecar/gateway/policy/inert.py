@@ -113,7 +113,7 @@ class Inert:
         statements = body["query"]["stmts"]
         if self._fails(rule, statements):
             return True
-        said = _value(body) or _said(rule)
+        said = _value(body) or (None if body["is_else"] else _said(rule))
         calm = all(self._calm_statement(rule, each) for each in statements)
         return said is not None and calm and self._absent(rule, said)
 
