@@ -31,6 +31,7 @@ from sidecar.gateway.policy.rego import (
     Rule,
     path_length,
     static_path,
+    walk,
     whole_references,
     without_name,
 )
@@ -118,9 +119,14 @@ class _Folding:
         return frozenset(path[1] for path in paths)
 
     def _used(self, path: Path) -> list[Rule]:
-        """The definitions of a rule that may say something; one of them where none does."""
+        """The definitions of a rule that may say something; one of them where none does.
+
+        All of a set's where one of these goes through something in what it says: where it finds
+        nothing the engine has no set, unless another definition was tried.
+        """
         rules = self._rules[path]
-        return [rule for rule in rules if not self._inert.definition(rule)] or rules[:1]
+        used = [rule for rule in rules if not self._inert.definition(rule)] or rules[:1]
+        return rules if any(map(_goes_through, used)) else used
 
     def _referred(self, rule: Rule) -> Iterator[Path]:
         for path, node in self._references(rule):
@@ -197,6 +203,15 @@ class _Folding:
             parts += [text[at:start], instead]
             at = stop
         return b"".join([*parts, text[at:end]])
+
+
+def _goes_through(rule: Rule) -> bool:
+    """Whether what is said to be in a set may go through something."""
+    key = rule.node["Spec"]["head"].get("Set", {}).get("key") if "Spec" in rule.node else None
+    return any(
+        tag == "RefBrack" and next(iter(node["index"])) not in ("String", "Number")
+        for tag, node in walk(key)
+    )
 
 
 def _start(rule: Rule) -> int:

@@ -85,8 +85,10 @@ KEPT = {
     " count([1 | v := input.n; count(v) > 5]) >= 0\n v := data.s.none[input.y]\n}",
     "an error in a loop with a name of its own": "r contains 1 if {\n"
     " count([1 | some v in [input.n]; count(v) > 5]) >= 0\n some v in data.s.nobody\n}",
-    "a branch that says true": "q := data.s.other if input.y else if input.x\n\nq := 1 if input.z\n\n"
-    "r contains q",
+    "what goes through nothing": "r contains q[_] if input.x\n\nr contains 1 if data.s.other\n\n"
+    "q contains 1 if input.n",
+    "a branch that says true": "q := data.s.other if input.y else if input.x\n\n"
+    "q := 1 if input.z\n\nr contains q",
     "taking apart": "r contains x if [x, y] := data.s.none[input.x]",
     "an argument of that name": "f(data_s) := data_s\n\nr contains 1 if f(input.x) == 1",
 }
