@@ -58,8 +58,9 @@ def named(wanted: "Sequence[Assertion | StrPath | Named]") -> "tuple[Named, ...]
     return tuple(found)
 
 
-def waiting_place(path: Path) -> Path:
+def waiting_place(place: StrPath) -> Path:
     """Where a tape is written until it takes its place, on the same disk; its folder is made."""
+    path = Path(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         waiting = path.with_name(f".{path.name}.{os.getpid()}")
@@ -71,14 +72,19 @@ def waiting_place(path: Path) -> Path:
     return waiting
 
 
-def take_place(waiting: Path, path: Path) -> None:
+def take_place(waiting: StrPath, path: StrPath) -> None:
     """A finished tape in its place. Raises SidecarError."""
     try:
-        waiting.replace(path)
+        Path(waiting).replace(path)
     except OSError as error:
         raise SidecarError(
             f"the tape cannot be written: {error.strerror}", where=str(path)
         ) from None
+
+
+def give_up(waiting: StrPath) -> None:
+    """A tape that does not take its place is gone."""
+    Path(waiting).unlink(missing_ok=True)
 
 
 def is_there(path: StrPath) -> bool:

@@ -13,7 +13,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from msgspec import Struct
@@ -25,7 +24,7 @@ from sidecar.evaluate.assertions.specs import Assertion
 from sidecar.tape.model import Event, Seam
 from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Running, playable, playing, recording
-from sidecar.testing.files import StrPath, is_there, load, named, take_place, waiting_place
+from sidecar.testing.files import StrPath, give_up, is_there, load, named, take_place, waiting_place
 from sidecar.testing.tapes import Checked, check
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class TapedTest:
             raise SidecarError("; ".join(found), where="pytest.mark.tape")
         self._wanted = wanted
         self._wants: tuple[Named, ...] = named(wanted.assertions) if wanted.assertions else ()
-        self._waiting: Path | None = None
+        self._waiting: StrPath | None = None
         self._run: Running | None = None
         self._tape: Tape | None = None
         there = is_there(wanted.path)
@@ -137,7 +136,7 @@ class TapedTest:
             return
         more: dict[str, Any] = {"roots": wanted.roots, "agent": wanted.agent}
         if self.recorded:
-            self._waiting = waiting_place(Path(self.path))
+            self._waiting = waiting_place(self.path)
             opened = recording(self._waiting, capture=wanted.capture, **more)
         else:
             anew = None if wanted.mode == "strict" else f"{self._folder}/new.tape"
@@ -154,13 +153,13 @@ class TapedTest:
     def keep(self) -> None:
         """The tape that was recorded takes its place. Raises SidecarError."""
         if self._waiting is not None:
-            take_place(self._waiting, Path(self.path))
+            take_place(self._waiting, self.path)
             self._tape = load(self.path)
 
     def drop(self) -> None:
         """A recording that did not take its place is gone."""
         if self._waiting is not None:
-            self._waiting.unlink(missing_ok=True)
+            give_up(self._waiting)
 
     def call(self, agent: Any, *, llm: Any = None, tools: Any = None) -> None:
         """Call an ``agent(llm, tools)``; what it returns is the run's output."""
