@@ -146,8 +146,8 @@ def emit(value: Any, output: str, text: Callable[[], str]) -> None:
     elif output == "jsonl":
         for item in value:
             say(to_json(item, indent=None))
-    else:
-        say(plain_lines(text()))
+    elif shown := text():  # of nothing there is no line
+        say(plain_lines(shown))
 
 
 def say(text: str) -> bool:

@@ -22,7 +22,7 @@ from sidecar.cli.tape_coverage import coverage
 from sidecar.cli.tape_diff import diff
 from sidecar.cli.tape_record import record
 from sidecar.cli.tape_replay import replay
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
 from sidecar.gate.report.seen import seen_report
@@ -315,9 +315,13 @@ def import_(
             )
             for tape in tapes:
                 told.append(_told(tape, examine(tape)))
+        except StoreUnavailable:
+            raise  # no PATH's fault
         except SidecarError as error:
-            talk(error.text())
+            talk(f"error: {error.text()}")
             failed = True
+    if kept is not None and kept.bare and told:
+        talk(kept.bare)
     left_out = kept.left_out if kept is not None else {}
     for reason, calls in sorted(left_out.items()):
         talk(f"{calls} calls belong to no run and were left out: {reason}")

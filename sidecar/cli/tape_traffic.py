@@ -30,6 +30,14 @@ class FromStore:
         )
         self._capture = capture_of(self._loaded, self._project, cast(Capture | None, capture))
         self.left_out: Counter[str] = Counter()
+        kept = self._loaded.config.project(self._project).content.capture
+        self.bare = ""
+        """Why the tapes hold digests alone though nobody asked for that; empty where they do not."""
+        if kept == "off" and capture is None:
+            self.bare = (
+                f"project {self._project} keeps no content (projects[].content.capture is off): the "
+                "tapes hold digests at most. Where its configuration says otherwise, give --config."
+            )
 
     def written(
         self, query: str, to: Path, packaging: Packaging, made: set[Path]

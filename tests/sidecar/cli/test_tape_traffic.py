@@ -12,6 +12,7 @@ from traffic_rig import SECRET, TRACE, Store
 from sidecar.app.loading import load_config
 from sidecar.app.opening import open_ledger
 from sidecar.cli.root import root
+from sidecar.errors import StoreUnavailable
 from sidecar.evaluate.assertions import conclude, factories
 from sidecar.evaluate.assertions.parse import Named
 from sidecar.store.ledger import TrafficQuery
@@ -176,6 +177,8 @@ def test_a_second_call_within_one_span_comes_after_the_first_and_the_approval(pu
 
 def test_with_capture_off_only_digests_stand_and_they_still_compare(published, tmp_path):
     off = tape_of(published, tmp_path / "off", capture="off")
+    said = imported(published, tmp_path / "told", capture="off").stderr
+    assert "keeps no content" in said and "give --config" in said
     kept = tape_of(published, tmp_path / "on")
     assert off.header.fidelity == "L1"
     for one in off.events:
@@ -202,7 +205,13 @@ def test_calls_of_no_run_are_counted_with_a_reason_and_others_are_not_asked_for(
 
 def test_a_trace_that_the_project_does_not_have_is_said(written, tmp_path):
     found = imported(written, tmp_path, query=f"store:trace={'cd' * 16}")
-    assert found.return_value == 1 and "no such trace" in found.stderr
+    assert found.return_value == 1 and "error: there is no such trace" in found.stderr
+    assert "keeps no content" not in found.stderr
+
+
+def test_a_store_that_is_not_there_is_no_querys_fault(written, tmp_path):
+    found = imported(written, tmp_path, "--store", f"sqlite:///{tmp_path / 'none'}")
+    assert isinstance(found.exception, StoreUnavailable) and found.stdout == ""
 
 
 def test_the_same_store_gives_the_same_tape_byte_for_byte(published, tmp_path):
