@@ -32,11 +32,12 @@ class FromStore:
         self.left_out: Counter[str] = Counter()
         kept = self._loaded.config.project(self._project).content.capture
         self.bare = ""
-        """Why the tapes hold digests alone though nobody asked for that; empty where they do not."""
+        """Why the tapes hold digests alone though nobody asked for it; empty where they do not."""
         if kept == "off" and capture is None:
             self.bare = (
-                f"project {self._project} keeps no content (projects[].content.capture is off): the "
-                "tapes hold digests at most. Where its configuration says otherwise, give --config."
+                f"project {self._project} keeps no content (projects[].content.capture is off): "
+                "the tapes hold digests at most. Where its configuration says otherwise, give "
+                "--config."
             )
 
     def written(
