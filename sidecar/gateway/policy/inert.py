@@ -245,7 +245,8 @@ class Inert:
         if tag == "Call":
             path = self._function(rule, content)
             written = static_path(content["fcn"])
-            builtin = len(written) == 1 and written[0] in _CALM_BUILTINS and path is None
+            builtin = len(written) == 1 and written[0] in _CALM_BUILTINS
+            builtin = builtin and self._resolved(rule, written) not in self._rules
             known = builtin or (path is not None and self._calm_rule(path))
             return known and self._are_calm(rule, content["params"])
         if tag == "Object" and not all("String" in key for _, key, _ in content["fields"]):
@@ -271,10 +272,12 @@ class Inert:
         return (known or bool(owners)) and all(self._calm_rule(each) for each in owners)
 
     def _function(self, rule: Rule, call: Node) -> Path | None:
-        """The path of the function of this bundle that is called."""
+        """The path of the function of this bundle that is called, with its arguments and no more:
+        one more would be what it is to answer."""
         path = self._resolved(rule, static_path(call["fcn"]))
         rules = self._rules.get(path, [])
-        return path if rules and all(_kind(each) == "Func" for each in rules) else None
+        given = len(call["params"])
+        return path if rules and all(_arguments(each) == given for each in rules) else None
 
     def _calm_rule(self, path: Path) -> bool:
         if path not in self._calm:
@@ -297,6 +300,11 @@ class Inert:
 def _kind(rule: Rule) -> str:
     """Set, Compr, Func or Default."""
     return next(iter(rule.node["Spec"]["head"])) if "Spec" in rule.node else "Default"
+
+
+def _arguments(rule: Rule) -> int | None:
+    """How many arguments a function has; None for what is none."""
+    return len(rule.node["Spec"]["head"]["Func"]["args"]) if _kind(rule) == "Func" else None
 
 
 def _agrees(rules: list[Rule]) -> bool:

@@ -85,6 +85,8 @@ KEPT = {
     " count([1 | v := input.n; count(v) > 5]) >= 0\n v := data.s.none[input.y]\n}",
     "an error in a loop with a name of its own": "r contains 1 if {\n"
     " count([1 | some v in [input.n]; count(v) > 5]) >= 0\n some v in data.s.nobody\n}",
+    "an error of a function that is asked whether it answers something": "f(v) := count(v)\n\n"
+    "r contains 1 if f(input.x, data.s.other)",
     "what goes through nothing": "r contains q[_] if input.x\n\nr contains 1 if data.s.other\n\n"
     "q contains 1 if input.n",
     "a branch that says true": "q := data.s.other if input.y else if input.x\n\n"
