@@ -24,7 +24,12 @@ _NAMES = [pair.name for pair in PAIRS]
 
 @click.group()
 def command() -> None:
-    """List the gallery's pairs, and run them."""
+    """List the gallery's pairs, and run them.
+
+    \b
+    Example:
+      $ sidecar gallery run deathloop --html deathloop.html
+    """
 
 
 @command.command("list")
@@ -56,7 +61,7 @@ def list_(
     "--side",
     type=click.Choice(["before", "after", "counterfactual"]),
     default=None,
-    help="Exit as the assertions on this side do.",
+    help="Tell this side alone, and exit as the assertions on it do.",
 )
 @click.option(
     "--html",
@@ -112,15 +117,17 @@ def run(
         }
         for one in found
     ]
-    emit({**exits.told(outcome, word), "pairs": told}, output, lambda: _text(told))
+    emit({**exits.told(outcome, word), "pairs": told}, output, lambda: _text(told, side))
     return exits.code(outcome)
 
 
-def _text(told: Sequence[dict[str, Any]]) -> str:
+def _text(told: Sequence[dict[str, Any]], only: str | None) -> str:
     lines = []
     for pair in told:
         lines.append(f"{pair['name']}: {'as described' if pair['as_described'] else 'otherwise'}")
         for side in pair["sides"]:
+            if only not in (None, side["side"]):
+                continue
             line = f"  {side['side']:<15} {side['outcome']:<5}"
             if side["first_offence"] is not None:
                 line += f" first offence at {side['first_offence']}"

@@ -42,7 +42,14 @@ _TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
 
 @click.group()
 def command() -> None:
-    """Record, replay, show, verify, compare, assert on, import and migrate tapes."""
+    """Record, replay, show, verify, compare, assert on, import and migrate tapes.
+
+    \b
+    Example:
+      $ sidecar tape record -o run.tape --capture redacted -- python agent.py "refund 12"
+      $ sidecar tape replay run.tape --to new.tape -- python agent.py "refund 12"
+      $ sidecar tape diff run.tape new.tape
+    """
 
 
 for _one in (record, replay, diff, coverage):

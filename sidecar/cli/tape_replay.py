@@ -35,19 +35,48 @@ from sidecar.tape.files import read_tape
 from sidecar.tape.model import Seam
 from sidecar.tape.tape import Tape
 
+_MODE_HELP = (
+    "Live is: nothing (strict), models (tools; shadow, where no tool is), all from --fork on, or "
+    "--live alone behind the first change of --patch.  [default: strict, or what --fork and "
+    "--patch ask for]"
+)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("tape", type=_FILE)
 @running
-@click.option("--mode", type=click.Choice(MODES), default=None, help="[default: strict]")
-@click.option("--fork", type=click.IntRange(0), default=None, help="Live from this seq on.")
-@click.option("--patch", type=_FILE, default=None, help="What is changed (counterfactual).")
-@click.option("--live", type=click.Choice(get_args(Seam)), multiple=True, help="A seam beside.")
-@click.option("--repeat-last", multiple=True, metavar="TOOL", help="Answers as at last, for ever.")
-@click.option("-o", "--to", type=_FILE, default=None, help="The new tape; it must not be there.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=None, help="Seconds.")
+@click.option("--mode", type=click.Choice(MODES), default=None, help=_MODE_HELP)
+@click.option(
+    "--fork",
+    type=click.IntRange(0),
+    default=None,
+    help="From the tape before this seq, live from it on (mode fork).",
+)
+@click.option(
+    "--patch", type=_FILE, default=None, help="YAML or JSON: what is changed (mode counterfactual)."
+)
+@click.option(
+    "--live",
+    type=click.Choice(get_args(Seam)),
+    multiple=True,
+    help="One seam more that may go live.",
+)
+@click.option(
+    "--repeat-last",
+    multiple=True,
+    metavar="TOOL",
+    help="A call beyond the tape gets this tool's last answer there.",
+)
+@click.option(
+    "-o", "--to", type=_FILE, default=None, help="Keep the new tape; it must not be there."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=None,
+    help="End the agent after so many seconds.",
+)
 @click.option(
     "--controls",
     type=click.IntRange(0, 1000),

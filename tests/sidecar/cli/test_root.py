@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 
+from sidecar.cli import bisect, gallery, tape
 from sidecar.cli.root import COMMANDS
 
 
@@ -94,3 +96,12 @@ def test_a_result_that_cannot_be_written_is_not_our_fault_and_not_success(tmp_pa
         )
     assert done.returncode == 3
     assert "cannot be written" in done.stderr and "internal fault" not in done.stderr
+
+
+def test_every_command_about_tapes_shows_how_it_is_used():
+    waiting = [("tape", tape.command), ("gallery", gallery.command), ("bisect", bisect.command)]
+    while waiting:
+        name, command = waiting.pop()
+        assert "Example:\n" in command.help and f"$ sidecar {name}" in command.help, name
+        if isinstance(command, click.Group):
+            waiting += [(f"{name} {each}", one) for each, one in command.commands.items()]

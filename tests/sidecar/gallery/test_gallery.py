@@ -101,6 +101,8 @@ def test_it_is_listed_and_told_as_text(monkeypatch, capsys):
         "forbidden_call: as described",
         "  before          fail  first offence at 4",
     ]
+    code, out = ends(monkeypatch, capsys, "run", "forbidden_call", "--side", "before")
+    assert (code, out.count("\n  before"), out.count("\n  after")) == (1, 1, 0)
 
 
 def test_there_is_a_page_of_each_pair_with_both_runs_in_it(told):
