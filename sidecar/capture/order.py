@@ -29,7 +29,8 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``plan``: of a replay; ``to``: a new tape of it, where one is wanted.
     ``roots``: folders of the agent's own files; none = the working directory, or the script's.
-    ``python``: what PYTHONPATH was. ``capture``: of a replay, as the tape says.
+    ``python``: what PYTHONPATH was. ``capture``: of a replay, as the tape says. ``asker``: the
+    process that waits for this one's end.
     """
 
     mode: Mode
@@ -48,16 +49,22 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     build: AgentBuild | None = None
     python: str | None = None
     argv: tuple[str, ...] = ()
+    asker: int = 0
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """How a recording went. ``broken``: seams that could not be put in place, and why."""
+    """How a recording went. ``broken``: seams that could not be put in place, and why.
+
+    ``ended``: the status that the tape ends with, where who asked sees the process's exit code,
+    which alone says how a run ended whose SystemExit was raised, or caught.
+    """
 
     tape: str
     sealed: bool
     events: int
     fault: str | None = None
     broken: dict[str, str] = {}
+    ended: str | None = None
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -67,7 +74,8 @@ class Replayed(Struct, frozen=True, kw_only=True):
     recorded events that nobody asked for again, of ``unconsumed_n``. ``refused``: connections that
     libraries tried of themselves. ``reordered``: events that came before their turn. ``crashed``:
     the agent failed before it left its tape, and the tape does not end so. ``sealed``: there is a
-    new tape, and it is whole.
+    new tape, and it is whole. ``exit_due``: the exit code that the tape's end stands for, where
+    who asked sees the process's.
     """
 
     mode: str
@@ -86,6 +94,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     broken: dict[str, str] = {}
     crashed: bool = False
     sealed: bool = False
+    exit_due: int | None = None
     done: Done = Done()
 
 

@@ -17,8 +17,9 @@ from typing import Any, get_args
 import click
 from msgspec.structs import replace
 
-from sidecar.capture.order import Order
+from sidecar.capture.order import Order, drift_told
 from sidecar.capture.plan import MODES, Plan
+from sidecar.capture.play import Drift
 from sidecar.capture.process import git_of
 from sidecar.cli.options import common, profiled, say, talk
 from sidecar.cli.tape_effect import effect
@@ -164,8 +165,15 @@ def replay(
 def _told(tape: Path, recorded: Tape, plan: Plan, ended: Ended, exits: Exits) -> dict[str, Any]:
     process = Process(code=ended.code, signal=ended.signal, late=ended.late)
     outcome, word = concluded(ended.told, process, plan.mode)
+    told = ended.told or {}
+    if word == "diverged" and told.get("drift") is None:
+        last = recorded.events[-1]
+        why = "the agent returned 0, as it did not when it was recorded"
+        drift = Drift(kind="ERROR_KIND", seq=last.seq, reason=why, expected=last)
+        told["drift"] = drift_told(drift)
+    told.pop("exit_due", None)
     return {
-        **(ended.told or {}),
+        **told,
         **exits.told(outcome, word),
         "mode": plan.mode,
         "tape": str(tape),

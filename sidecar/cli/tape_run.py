@@ -26,6 +26,7 @@ from msgspec import Struct
 from sidecar.capture.order import Order
 from sidecar.capture.process import child_environment
 from sidecar.errors import SidecarError
+from sidecar.tape.files import end_again
 
 _PASSED: Final = ("SIGTERM", "SIGHUP", "SIGQUIT")
 _CALLEE: Final = "sidecar.capture.seams.callee"
@@ -146,7 +147,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="sidecar-") as own:
         report = Path(own) / "report.json"
         told = msgspec.structs.replace(
-            order, report=str(report), python=os.environ.get("PYTHONPATH")
+            order, report=str(report), python=os.environ.get("PYTHONPATH"), asker=os.getpid()
         )
         code, late = _run(
             command, child_environment(told, os.environ), seconds, folder, quiet=quiet
@@ -154,7 +155,20 @@ def run(
         said = _said(report)
     if code < 0:
         return Ended(code=None, signal=signal.Signals(-code).name, told=said, late=late)
+    if order.mode == "record" and said is not None and said.get("ended") is not None:
+        said["fault"] = said.get("fault") or _settled(Path(order.tape), said["ended"], code)
     return Ended(code=code, signal=None, told=said, late=late)
+
+
+def _settled(tape: Path, ended: str, code: int) -> str | None:
+    """Let a tape end as the process did, which alone knows; why that could not be."""
+    if (code == 0) == (ended == "ok"):
+        return None
+    try:
+        end_again(tape, "error" if code else "ok", f"exit {code}" if code else None)
+    except (SidecarError, OSError) as error:
+        return error.text() if isinstance(error, SidecarError) else "its end cannot be written"
+    return None
 
 
 def _run(

@@ -47,6 +47,7 @@ from sidecar.errors import SidecarError
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter, read_tape
 from sidecar.tape.model import Status
+from sidecar.tape.tape import Tape
 
 GRACE_SECONDS: Final = 5.0
 UNCONSUMED_MAX: Final = 100
@@ -70,6 +71,7 @@ class _Run:
         self._order = order
         self._status: Status = "ok"
         self._reason: str | None = None
+        self._raised = False  # an exception ended it, and none that only says how to leave
         self._process = os.getpid()
         roots, own = _roots(order)
         self._own = own
@@ -101,7 +103,7 @@ class _Run:
         def excepthook(kind: Any, error: BaseException, trace: Any) -> None:
             if isinstance(error, Drifted):
                 return
-            self._status, self._reason = "error", kind.__name__
+            self._status, self._reason, self._raised = "error", kind.__name__, True
             hook(kind, error, trace)
 
         def exit_(status: Any = None) -> None:
@@ -189,13 +191,36 @@ class _Run:
         session.open()
         drift = session.drift
         left = drift is not None
+        due = None
         if drift is not None and self._order.mode == "replay":
             self._status, self._reason = "cancelled", drift.kind
+        elif session.player is not None and self._is_seen and not self._raised:
+            due = self._as_due(session.player.tape)
         session.end(self._status, {"reason": self._reason})
         if self._order.mode == "record":
             self._seal()
         else:
-            self._tell_replayed(crashed=not left and self._crashed(), sealed=self._sealed()[1])
+            crashed = not left and self._crashed()
+            self._tell_replayed(crashed=crashed, sealed=self._sealed()[1], due=due)
+
+    @property
+    def _is_seen(self) -> bool:
+        """Whether who asked sees how this process ends."""
+        return self._order.asker != 0 and os.getppid() == self._order.asker
+
+    def _as_due(self, tape: Tape) -> int | None:
+        """The exit code of a tape whose run left by none or by SystemExit: who asked compares it,
+        and until then this run ended so, too."""
+        last = tape.events[-1]
+        said = tape.payload(last, "out")
+        reason = said.get("reason") if isinstance(said, dict) else None
+        code = 0 if last.st == "ok" else _exit_code(reason)
+        if code is None:
+            return None
+        if self._order.plan.mode != "strict":
+            return None if code else 0
+        self._status, self._reason = last.st, reason
+        return code
 
     def _crashed(self) -> bool:
         """Whether the agent failed by itself where its tape does not."""
@@ -225,10 +250,13 @@ class _Run:
             events=events,
             fault=fault,
             broken=self.session.broken,
+            ended=self._status if self._is_seen else None,
         )
         _tell(self._order, told)
 
-    def _tell_replayed(self, *, crashed: bool = False, sealed: bool = False) -> None:
+    def _tell_replayed(
+        self, *, crashed: bool = False, sealed: bool = False, due: int | None = None
+    ) -> None:
         session = self.session
         player = session.player
         tape = session.player.tape if session.player is not None else None
@@ -254,6 +282,7 @@ class _Run:
             broken=session.broken,
             crashed=crashed,
             sealed=sealed,
+            exit_due=due,
             done=player.told if isinstance(player, PlanPlayer) else Done(),
         )
         _tell(self._order, told)
@@ -305,6 +334,12 @@ def _below(place: Path, root: Path) -> bool:
 def _installed(place: Path) -> bool:
     parts = {"site-packages", "dist-packages"}.intersection(place.parts)
     return bool(parts) or place.parent == Path(sys.executable).parent
+
+
+def _exit_code(reason: Any) -> int | None:
+    """The exit code of a reason that is one: ``exit 2``."""
+    word, _, number = str(reason).partition(" ")
+    return int(number) & 0xFF if word == "exit" and number.lstrip("-").isdigit() else None
 
 
 def _restore_path(order: Order) -> None:

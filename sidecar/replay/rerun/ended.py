@@ -6,7 +6,8 @@
 2. An agent that failed by itself where its tape does not is TARGET_CRASH, whatever is missing then.
 3. In the mode counterfactual a divergence is what was asked for; only a prefix that is another
    means that nothing can be concluded.
-4. Where a seam could not be put in place, what looks like a divergence may be its absence.
+4. A run that left by SystemExit, or caught one, ended as its process's exit code says.
+5. Where a seam could not be put in place, what looks like a divergence may be its absence.
 """
 
 from typing import Any, Final
@@ -46,6 +47,12 @@ def concluded(told: dict[str, Any] | None, process: Process, mode: str) -> tuple
     if told.get("crashed"):
         return Outcome.TARGET_CRASH, "target_crash"
     word = str(told.get("outcome"))
+    due = told.get("exit_due")
+    if due is not None and process.code is not None and process.code != due:
+        if process.code:
+            return Outcome.TARGET_CRASH, "target_crash"
+        if word == "ok":
+            return Outcome.DIVERGED, "diverged"
     if mode == "counterfactual" and word != "incomparable":
         return Outcome.OK, "shown"
     if told.get("broken") and _WORDS.get(word) is Outcome.DIVERGED:

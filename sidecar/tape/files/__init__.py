@@ -2,13 +2,14 @@
 
 from sidecar.tape.files.blobs import BlobStore, Packaging
 from sidecar.tape.files.reading import examine, read_tape, tape_codecs
-from sidecar.tape.files.rewriting import migrate, repack
+from sidecar.tape.files.rewriting import end_again, migrate, repack
 from sidecar.tape.files.writer import TapeWriter
 
 __all__ = [
     "BlobStore",
     "Packaging",
     "TapeWriter",
+    "end_again",
     "examine",
     "migrate",
     "read_tape",

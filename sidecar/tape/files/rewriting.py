@@ -1,12 +1,17 @@
-"""Tapes written anew from tapes: in another packaging, or in this version's terms.
+"""Tapes written anew from tapes: in another packaging, in this version's terms, with another end.
 
 **Rules**
 1. The result is there whole, or not at all; the old tape is left as it is.
 2. Another packaging changes no digest.
 """
 
+import os
 from pathlib import Path
+from typing import Any
 
+from msgspec.structs import replace
+
+from sidecar.canonical import canonical
 from sidecar.errors import SidecarError
 from sidecar.tape.codec import Codecs
 from sidecar.tape.examine import Examination
@@ -14,8 +19,11 @@ from sidecar.tape.faults import TapeIncomparable
 from sidecar.tape.files.blobs import NewFile, Packaging, store_beside
 from sidecar.tape.files.reading import examine, read_tape, records, tape_codecs
 from sidecar.tape.migrate import Migration, needed
-from sidecar.tape.model import Blob, Event, Origin, Seal
-from sidecar.tape.record import as_line, blob_data, blob_of
+from sidecar.tape.model import Blob, Event, Header, Origin, Seal, Status
+from sidecar.tape.record import as_dict, as_line, blob_data, blob_of
+from sidecar.tape.seal import Sealer
+from sidecar.tape.tape import MISSING
+from sidecar.tape.value import address
 
 
 def migrate(
@@ -85,6 +93,40 @@ def repack(path: Path, to: Path, packaging: Packaging) -> Examination:
                 target.put(record.id, data)
             write(as_line(blob_of(record.id, data, packed=packed)))
     return examine(to)
+
+
+def end_again(path: Path, status: Status, reason: str | None) -> None:
+    """Say in a sealed tape's last event how the run really ended; nothing else becomes another.
+
+    Without content only the status is said. Raises SidecarError.
+    """
+    tape = read_tape(path)
+    _refuse(path, tape.examination)
+    said = tape.payload(tape.events[-1], "out")
+    last = _ended(tape.events[-1], status, said, reason)
+    sealer = Sealer(tape.header)
+    waiting = path.with_name(f"{path.name}.{os.getpid()}")
+    with NewFile(waiting) as write:
+        for record, line in records(path, store_beside(path).get):
+            if isinstance(record, Header):
+                write(line)
+            elif isinstance(record, Blob):
+                sealer.add_blob(record)
+                write(line)
+            elif isinstance(record, Seal):
+                write(as_line(sealer.seal(record.counters, record.leaks, record.more)))
+            else:
+                event = last if record.kind == "terminal" else record
+                sealer.add_event(event, canonical(as_dict(event)))
+                write(as_line(event))
+    waiting.replace(path)
+
+
+def _ended(event: Event, status: Status, said: Any, reason: str | None) -> Event:
+    if said is MISSING or not isinstance(said, dict):
+        return replace(event, st=status)
+    now = {**said, "reason": reason}
+    return replace(event, st=status, out=address(canonical(now)), inl={**event.inl, "out": now})
 
 
 def _refuse(path: Path, found: Examination) -> None:
