@@ -18,7 +18,7 @@ from sidecar.replay.import_otlp import taped
 from sidecar.replay.import_tape import Imported, Unimportable, redactor_of
 from sidecar.replay.import_tau import tau_runs
 from sidecar.replay.import_vcr import cassette
-from sidecar.tape.files import Packaging, TapeWriter
+from sidecar.tape.files import Packaging, TapeWriter, opened
 from sidecar.tape.redaction import Redacts
 
 _FILE_BYTES_MAX = 1 << 30
@@ -99,17 +99,16 @@ def write(
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as file:
-                data = file.read(_FILE_BYTES_MAX + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(_FILE_BYTES_MAX + 1)
+        with opened(path) as file:
+            packed = path.suffix == ".gz"
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(_FILE_BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error) as error:
         told = getattr(error, "strerror", None) or "it is damaged"
         raise SidecarError(
             f"it cannot be read: {told}", where=str(path), do="Check the path."
         ) from None
+    if not data:
+        raise SidecarError("there is nothing in it", where=str(path), do="Check the path.")
     if len(data) > _FILE_BYTES_MAX:
         raise SidecarError("it is larger than what is imported at once", where=str(path))
     return data

@@ -6,7 +6,8 @@
    of one call are one call: the receipt says what happened, the span where it stands.
 2. Refused before anything was sent is ``denied``, waiting for approval ``deferred``. A call whose
    answer nobody knows is in flight: it has no result.
-3. No credential is looked at. Of a key its digest is told, of an approver a pseudonym.
+3. No credential is looked at. Of a key its digest is told, of a person a pseudonym. Whose trace a
+   call belongs to is the caller's word; by whose credential it was made is the gateway's.
 4. Where no content of a result is kept, the digest of its bytes stands for it.
 """
 
@@ -28,6 +29,7 @@ from sidecar.tape.moment import moment
 
 MAPPING: Final = "agenttwin-traffic/1"
 NO_SPANS: Final = "no_spans"
+_PROGRAMS: Final = frozenset({"agent", "episode"})
 _WAITS: Final = ("approval_required",)
 Alias = Callable[[str], str]
 """A pseudonym of a person, equal for equal people of one project."""
@@ -75,7 +77,7 @@ class _Traffic(Facts):
     ) -> None:
         super().__init__(trace)
         self.pieces: dict[int, list[str]] = {}
-        self._made, self._spanless = made, spanless
+        self._made, self._spanless, self._alias = made, spanless, alias
         self._words = {one.approval.approval_id: _words(one, alias) for one in asked}
         self._waiting: dict[str, tuple[Step, int]] = {}
         self._ends: dict[str, int] = {}
@@ -103,7 +105,9 @@ class _Traffic(Facts):
     def _through_gateway(self, step: Step, made: Made) -> None:
         receipt = made.receipt
         timed: dict[str, Any] = {"start_ns": receipt.started_at_ns, "name": receipt.tool}
-        asked = Fact(kind="tool_call", seam="tool", attributes=_call_facts(made), **timed)
+        asked = Fact(
+            kind="tool_call", seam="tool", attributes=_call_facts(made, self._alias), **timed
+        )
         if (given := _arguments(step, made)) is not None:
             asked = replace(asked, input=given)
         before = self._ends.get(made.after or "")
@@ -196,11 +200,13 @@ def _decision(receipt: Receipt) -> Fact:
     return Fact(kind="decision", output=output, status="ok", attributes=_told(told))
 
 
-def _call_facts(made: Made) -> dict[str, Any]:
+def _call_facts(made: Made, alias: Alias) -> dict[str, Any]:
     receipt = made.receipt
+    caller = receipt.principal
     return _told(
         {
             "call": receipt.call_id,
+            "principal": caller if receipt.principal_kind in _PROGRAMS else alias(caller),
             "action": receipt.action_hash,
             "attempt": receipt.attempt,
             "key": receipt.key_hash,

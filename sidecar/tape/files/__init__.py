@@ -1,7 +1,7 @@
 """Tapes on disk."""
 
 from sidecar.tape.files.blobs import BlobStore, Packaging
-from sidecar.tape.files.reading import examine, read_tape, tape_codecs
+from sidecar.tape.files.reading import examine, opened, read_tape, tape_codecs
 from sidecar.tape.files.rewriting import end_again, migrate, repack
 from sidecar.tape.files.writer import TapeWriter
 
@@ -12,6 +12,7 @@ __all__ = [
     "end_again",
     "examine",
     "migrate",
+    "opened",
     "read_tape",
     "repack",
     "tape_codecs",

@@ -3,11 +3,14 @@
 **Rules**
 1. No line is read that is longer than a line may be; no blob that is larger.
 2. What a file holds is refused by its name, and never quoted.
+3. A pipe that nobody writes to is empty, and not waited for; one that somebody does is read.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from sidecar.errors import SidecarError
 from sidecar.tape.codec import Codec, Codecs, codec_of
@@ -17,6 +20,8 @@ from sidecar.tape.files.blobs import store_beside
 from sidecar.tape.model import Blob, Event, Record, Seam
 from sidecar.tape.record import LINE_BYTES_MAX, blob_data, from_line
 from sidecar.tape.tape import Tape
+
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
 
 
 def examine(path: Path, on_event: Callable[[Event], None] | None = None) -> Examination:
@@ -96,9 +101,21 @@ def records(path: Path, get: Callable[[Blob], bytes | None]) -> Iterator[tuple[R
             return
 
 
+def opened(path: Path) -> BinaryIO:
+    """A file that others made, to be read. Raises OSError."""
+    return open(path, "rb", opener=_without_waiting)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | _NONBLOCK)
+    if _NONBLOCK:
+        os.set_blocking(descriptor, True)
+    return descriptor
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             while line := file.readline(LINE_BYTES_MAX + 1):
                 yield line
     except OSError as error:
@@ -108,7 +125,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _blob_at(path: Path, start: int, length: int) -> bytes | None:
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(start)
         line = file.read(length)
     record = from_line(line)

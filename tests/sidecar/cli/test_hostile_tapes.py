@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from sidecar.canonical import canonical
 from sidecar.cli.root import root
 from sidecar.errors import SidecarError
 from sidecar.tape.compose import Fact
-from sidecar.tape.files import TapeWriter
+from sidecar.tape.files import TapeWriter, examine
 from sidecar.tape.model import Header
 from sidecar.tape.value import address
 
@@ -302,6 +303,36 @@ def test_a_blob_that_is_no_file_is_not_waited_for(folder, kind):
             one.mkdir()
     said = run("tape", "verify", "a.tape", cwd=folder)
     assert (said.returncode, "blob_content" in said.stdout) == (1, True), said.stdout + said.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify",),
+        pytest.param(("show",), marks=pytest.mark.full),
+        pytest.param(("diff", "a.tape"), marks=pytest.mark.full),
+        pytest.param(("migrate", "--to", "b.tape"), marks=pytest.mark.full),
+        pytest.param(("replay",), marks=pytest.mark.full),
+        pytest.param(("import", "--format", "tau", "--to", "b"), marks=pytest.mark.full),
+        pytest.param(("import", "--format", "vcr", "--to", "b"), marks=pytest.mark.full),
+    ],
+    ids=" ".join,
+)
+def test_a_tape_that_is_a_pipe_which_nobody_writes_to_is_not_waited_for(folder, command):
+    os.mkfifo(folder / "a.tape")
+    name, *more = command
+    behind = ("--", sys.executable, "-c", "") if name == "replay" else ()
+    said = run("tape", name, *more, "a.tape", *behind, cwd=folder)
+    assert said.returncode == (1 if name == "import" else 3), said.stderr
+    assert "nothing" in said.stdout + said.stderr and "Traceback" not in said.stderr
+
+
+def test_a_tape_that_comes_through_a_pipe_is_read(folder):
+    reads, writes = os.pipe()
+    os.write(writes, good(folder / "a.tape").read_bytes())
+    os.close(writes)
+    assert examine(Path(f"/dev/fd/{reads}")).holds
+    os.close(reads)
 
 
 @pytest.mark.full

@@ -214,6 +214,16 @@ def test_callers_of_a_run_without_spans_are_told_apart_where_there_are_several()
     assert {one.agent for one in both.facts if one.kind == "tool_call"} == {"key:a", "key:z"}
 
 
+def test_a_call_with_the_trace_of_another_says_by_whose_credential_it_was_made():
+    own, forged = receipt("b", span_id="x"), receipt("c", principal="key:z", span_id="x", start=1)
+    person = receipt("d", principal="user:ann", principal_kind="admin", start=2)
+    found = taped(own, forged, person, trace=trace(span("x", 0, 9)))
+    made = [one for one in found.facts if one.kind == "tool_call"]
+    assert {one.agent for one in made} == {"a"}  # as the trace says
+    callers = [one.attributes["gateway"]["principal"] for one in made]
+    assert sorted(callers) == ["key:a", "key:z", "tok:approver:8"]
+
+
 @pytest.mark.parametrize(
     ("capture", "answered", "level"),
     [("redacted", True, "L2"), ("redacted", False, "L1"), ("off", True, "L1")],
