@@ -92,10 +92,18 @@ class Inert:
         return own.text[span["start"] : span["end"]]
 
     def owners(self, path: Path) -> list[Path]:
-        """The rules that a reference to this path may refer to."""
+        """The rules that are evaluated for a reference to this path: all that begin with a name
+        too, as ``q.a`` and ``q.b``."""
         if path not in self._owners:
-            self._owners[path] = [owner for owner in self._rules if _overlap(owner, path)]
+            self._owners[path] = [
+                owner
+                for owner, rules in self._rules.items()
+                if _overlap(self._root(rules[0]), path)
+            ]
         return self._owners[path]
+
+    def _root(self, rule: Rule) -> Path:
+        return rule.path[: len(self._scopes[rule.file].package) + 1]
 
     def _says_nothing(self, rule: Rule) -> bool:
         if _kind(rule) not in ("Set", "Compr"):

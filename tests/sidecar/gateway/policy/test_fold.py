@@ -87,6 +87,8 @@ KEPT = {
     " count([1 | some v in [input.n]; count(v) > 5]) >= 0\n some v in data.s.nobody\n}",
     "an error of a function that is asked whether it answers something": "f(v) := count(v)\n\n"
     "r contains 1 if f(input.x, data.s.other)",
+    "an error of what begins with a name too": "q.a := count(input.n)\n\n"
+    "r contains 1 if {\n not q.b\n data.s.other\n}",
     "what goes through nothing": "r contains q[_] if input.x\n\nr contains 1 if data.s.other\n\n"
     "q contains 1 if input.n",
     "a branch that says true": "q := data.s.other if input.y else if input.x\n\n"
@@ -158,6 +160,12 @@ def test_what_is_imported_for_the_language_has_no_name(name):
     own = name.rpartition(".")[2]
     text = f'import {name}\n\nasked contains 1 if {own} == "a"\n\n{own} := input.x if input.y'
     assert_same(*small(text))
+
+
+def test_all_rules_that_begin_with_a_name_are_kept_together():
+    bundle, made = small("asked := [1 | not q.b]\n\nq.a := count(input.n)")
+    assert "q.a" in made.modules[0].text
+    assert_same(bundle, made)
 
 
 MEMBERS = {
