@@ -56,7 +56,9 @@ class Told(Struct, frozen=True, kw_only=True):
     """How a recording went. ``broken``: seams that could not be put in place, and why.
 
     ``ended``: the status that the tape ends with, where who asked sees the process's exit code,
-    which alone says how a run ended whose SystemExit was raised, or caught.
+    which alone says how a run ended whose SystemExit was raised, or caught. ``dropped``,
+    ``truncated``: events and payloads that were not kept; ``leaks``: redacted values that stand on
+    the tape all the same. With one of these it cannot be replayed.
     """
 
     tape: str
@@ -65,6 +67,9 @@ class Told(Struct, frozen=True, kw_only=True):
     fault: str | None = None
     broken: dict[str, str] = {}
     ended: str | None = None
+    dropped: int = 0
+    truncated: int = 0
+    leaks: int = 0
 
 
 class Replayed(Struct, frozen=True, kw_only=True):

@@ -127,6 +127,7 @@ def _told(to: Path, capture: str, ended: Ended, exits: Exits) -> dict[str, Any]:
         "target_signal": ended.signal,
         "fault": told.get("fault"),
         "broken": told.get("broken", {}),
+        **{key: told.get(key, 0) for key in ("dropped", "truncated", "leaks")},
     }
 
 
@@ -152,6 +153,14 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
     lines += [
         f"warning: the seam {name} is not in place ({why})" for name, why in value["broken"].items()
     ]
+    if value["dropped"] or value["truncated"]:
+        lost = f"{value['dropped']} events and {value['truncated']} payloads"
+        lines.append(f"warning: {lost} have no form on a tape: a strict replay refuses it")
+    if value["leaks"]:
+        lines.append(
+            f"warning: {value['leaks']} redacted values stand in it all the same: it does "
+            "not hold, and no replay takes it. Do not share it; see sidecar tape verify"
+        )
     if value["sealed"] and capture == "off":
         lines.append(_NO_CONTENT)
     return lines

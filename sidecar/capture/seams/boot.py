@@ -46,7 +46,7 @@ from sidecar.capture.seams.sites import Sites
 from sidecar.errors import SidecarError
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter, read_tape
-from sidecar.tape.model import Status
+from sidecar.tape.model import Seal, Status
 from sidecar.tape.tape import Tape
 
 GRACE_SECONDS: Final = 5.0
@@ -201,7 +201,7 @@ class _Run:
             self._seal()
         else:
             crashed = not left and self._crashed()
-            self._tell_replayed(crashed=crashed, sealed=self._sealed()[1], due=due)
+            self._tell_replayed(crashed=crashed, sealed=self._sealed()[0] is not None, due=due)
 
     @property
     def _is_seen(self) -> bool:
@@ -231,23 +231,26 @@ class _Run:
         otherwise = mode in ("tools", "fork", "shadow") and player.tape.events[-1].st != "error"
         return self.session.drift is not None or otherwise
 
-    def _sealed(self) -> tuple[int, bool, str | None]:
-        """The number of events of the tape that was written, if it is whole, or why it is not."""
+    def _sealed(self) -> tuple[Seal | None, str | None]:
+        """The seal of the tape that was written, if it is whole, or why it is not."""
         if self.session.writer is None:
-            return 0, False, None
+            return None, None
         try:
-            return self.session.writer.seal().events, True, None
+            return self.session.writer.seal(), None
         except SidecarError as error:
-            return 0, False, error.text()
+            return None, error.text()
 
     def _seal(self) -> None:
         if self.session.writer is None:
             return
-        events, sealed, fault = self._sealed()
+        seal, fault = self._sealed()
         told = Told(
             tape=self._order.tape,
-            sealed=sealed,
-            events=events,
+            sealed=seal is not None,
+            events=0 if seal is None else seal.events,
+            dropped=0 if seal is None else seal.counters.dropped,
+            truncated=0 if seal is None else seal.counters.truncated,
+            leaks=0 if seal is None or seal.leaks is None else seal.leaks.found,
             fault=fault,
             broken=self.session.broken,
             ended=self._status if self._is_seen else None,

@@ -57,6 +57,22 @@ def test_a_run_ends_as_its_process_did_and_its_replay_too(agent, tmp_path, text,
 
 
 @pytest.mark.full
+@pytest.mark.requirement("TAP-02")
+def test_a_recording_says_at_once_that_no_replay_takes_it(agent):
+    agent.write(
+        "from sidecar.sdk.driver import tool\n"
+        "@tool\n"
+        "def login(password, note): return object()\n"
+        "login('not-to-be-seen', 'it is not-to-be-seen')\n"
+    )
+    ran = agent.record(capture="redacted", options=["--output", "json"])
+    assert (ran.code, ran.json["truncated"], ran.json["leaks"]) == (0, 1, 1)
+    assert "1 payloads have no form" in ran.err
+    assert "1 redacted values stand in it" in ran.err
+    assert agent.replay().json["outcome"] == "incomparable"
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("text", ["raise SystemExit(4)", "import sys; sys.exit(2)", HOOK])
 def test_an_agent_that_now_fails_by_an_exit_is_not_as_recorded(agent, text):
     agent.write("import time; time.time()")
