@@ -140,7 +140,7 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
     elif ended.told is None:
         lines.append(
             "error: nothing was recorded: no Python process ran a file of the agent's own. "
-            "Name their folder with --root."
+            "Name their folder with --root; python -E and -I cannot be seen."
             if not Path(value["tape"]).exists()
             else f"{value['tape']}: partial, the agent ended without its exit handlers"
         )

@@ -89,7 +89,7 @@ def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
         return [f"{tape}: {how}, {value['events']} events{failed if value['target_exit'] else ''}"]
     return [
         "error: nothing was replayed: no Python process ran a file of the agent's own. "
-        "Name their folder with --root."
+        "Name their folder with --root; python -E and -I cannot be seen."
     ]
 
 

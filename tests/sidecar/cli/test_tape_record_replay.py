@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import venv
 
 import pytest
 from agent_rig import ROOT, AgentFolder
@@ -167,6 +168,21 @@ def test_a_tape_of_digests_is_refused_for_replay_and_says_why(agent):
     ran = agent.replay()
     assert (ran.code, ran.json["outcome"]) == (2, "incomparable")
     assert ran.json["drift"]["reason"].startswith("PARTIAL")
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+def test_an_interpreter_without_what_the_recorder_needs_is_named_and_no_fault_of_the_agents(
+    agent, tmp_path
+):
+    agent.write("print('ran')")
+    assert agent.record().code == 0
+    venv.create(tmp_path / "bare", with_pip=False)
+    agent.python = str(tmp_path / "bare" / ("Scripts" if os.name == "nt" else "bin") / "python")
+    for ran in (agent.record(tape="new.tape"), agent.replay(options=())):
+        assert (ran.code, ran.out) == (3, "")
+        (line,) = ran.err.splitlines()
+        assert line.startswith("error: msgspec is not installed for ") and "pip install" in line
 
 
 @pytest.mark.full

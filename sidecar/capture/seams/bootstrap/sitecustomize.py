@@ -10,6 +10,18 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - nothing more is loaded
 
 
+def _cannot(order: str, text: str) -> None:
+    """End here, and tell who asked: the agent does not run unseen."""
+    import json
+
+    try:
+        with open(json.loads(order)["report"], "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump({"fault": text}, file)
+    except (OSError, ValueError, LookupError):
+        print(f"sidecar: {text}", file=sys.stderr)
+    os._exit(3)
+
+
 def _boot() -> None:
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _here]  # noqa: PTH100
     order = os.environ.get("AGENTTWIN_CAPTURE")
@@ -25,12 +37,11 @@ def _boot() -> None:
             sys.path.append(os.path.abspath(os.path.join(_here, *[os.pardir] * 4)))  # noqa: PTH100, PTH118
             import sidecar.capture.seams.boot as boot
     except ImportError as error:
-        print(
-            f"sidecar: nothing is recorded: {error.name or 'a module'} is not installed for "
-            f"{sys.executable}. Install it there: pip install agenttwin-sidecar",
-            file=sys.stderr,
+        _cannot(
+            order,
+            f"{error.name or 'a module'} is not installed for {sys.executable}. "
+            "Install it there: pip install agenttwin-sidecar",
         )
-        os._exit(3)
     boot.boot(order)
 
 
