@@ -145,6 +145,15 @@ def _seq(first: dict[str, Any]) -> int:
     return found
 
 
+def _write(place: Path, text: str) -> None:
+    try:
+        place.write_text(text, encoding="utf-8")
+    except OSError:
+        if place.is_file():  # half a page is none
+            place.unlink()
+        raise
+
+
 def _pages(found: Sequence[Any], page: Path, exits: Exits) -> None:
     """The viewer's pages: before and after side by side, and what is beside them."""
     from sidecar.gate.report.asserted import asserted_report
@@ -172,7 +181,7 @@ def _pages(found: Sequence[Any], page: Path, exits: Exits) -> None:
             )
             exhibit = tapes_of([each.tape for each in one.sides], one.sides[1].diff)
             place = page / f"{pair.name}.html" if several else page
-            place.write_text(render(report, "html", shown=exhibit), encoding="utf-8")
+            _write(place, render(report, "html", shown=exhibit))
     except OSError as error:
         raise SidecarError(
             f"the page cannot be written: {error.strerror}", where=str(page)

@@ -89,7 +89,7 @@ class BlobStore:
 
 
 class NewFile:
-    """A new file that is there whole, or not at all."""
+    """A new file that is there whole, or not at all. Raises SidecarError where it cannot be."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -104,9 +104,18 @@ class NewFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
-        if error is not None:
-            self._path.unlink(missing_ok=True)
+        failed = error
+        try:
+            self._file.close()
+        except OSError as last:
+            failed = failed or last
+        if failed is None:
+            return
+        self._path.unlink(missing_ok=True)
+        if isinstance(failed, OSError):
+            raise SidecarError(
+                f"the tape cannot be written: {failed.strerror}", where=str(self._path)
+            ) from None
 
 
 def _bytes(place: Path, most: int) -> bytes | None:

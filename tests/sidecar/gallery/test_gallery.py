@@ -1,6 +1,7 @@
 """The gallery: six pairs that run with no set-up, each with the behaviour the design fixes."""
 
 import json
+import resource
 import sys
 from importlib import resources
 
@@ -164,3 +165,13 @@ def test_every_run_that_goes_wrong_is_replayed_strictly_from_its_tape(tmp_path):
         # decided comes from the tape, and the loop's repair is nothing else.
         words = ("tape", "replay", "before.tape", "--agent", f"py:{pair.name}:after")
         assert agent.sidecar(*words).code == (0 if pair.name == "deathloop" else 2), pair.name
+
+
+def test_a_page_that_a_full_disk_cut_is_not_left(monkeypatch, capsys, tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))  # the tapes fit, no page does
+    try:
+        code, _ = ends(monkeypatch, capsys, "run", "deathloop", "--html", tmp_path / "page.html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 3 and list(tmp_path.iterdir()) == []

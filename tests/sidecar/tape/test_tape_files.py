@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -154,6 +155,20 @@ def test_a_full_disk_ends_the_tape_and_not_the_agent(tmp_path):
     tape.close()
     found = examine(tmp_path / "a.tape")
     assert (kept, found.events, found.state) == (0, 1, "partial")
+
+
+@pytest.mark.parametrize("packaging", ["packed", "store"])
+def test_a_disk_that_is_full_leaves_no_half_of_a_new_packaging(tmp_path, packaging):
+    whole = tmp_path / "a.tape"
+    written(whole, RUN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        with pytest.raises(SidecarError, match="cannot be written"):
+            repack(whole, tmp_path / "b.tape", packaging)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "b.tape").exists() and examine(whole).holds
 
 
 def test_a_payload_that_no_tape_holds_is_counted(tmp_path):
