@@ -157,5 +157,5 @@ def _further(value: dict[str, Any]) -> list[str]:
         return []
     lines = [f"  asked from {plain(drift['asked_from'])}"] if drift.get("asked_from") else []
     if drift["event_kind"] == "llm_call":
-        lines.append("  to go on from there with the real model: --live provider")
+        lines.append("  to go on from there with the real model: --live provider --controls 0")
     return lines

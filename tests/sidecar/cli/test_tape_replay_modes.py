@@ -130,7 +130,7 @@ def test_a_change_that_changes_nothing_and_one_that_the_tape_has_no_answer_to_sa
     assert (ran.code, ran.json["done"]["parted"]) == (0, 3)
     assert "it ends where the tape has no answer" in head
     assert place == "  asked from shop.py:11 in agent"
-    assert further == "  to go on from there with the real model: --live provider"
+    assert further == "  to go on from there with the real model: --live provider --controls 0"
 
 
 def test_strict_calls_nothing_and_a_prompt_that_is_another_is_told(shop):
