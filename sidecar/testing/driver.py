@@ -32,7 +32,7 @@ from sidecar.sdk.driver import record
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter
 from sidecar.tape.tape import Tape
-from sidecar.testing.files import StrPath, load, take_place, waiting_place
+from sidecar.testing.files import StrPath, fixed, load, take_place, waiting_place
 
 STRICT: Final = Plan()
 
@@ -102,8 +102,7 @@ def recording(
     where nothing can be recorded.
     """
     _alone()
-    place = Path(path)
-    waiting = waiting_place(place)
+    waiting, place = waiting_place(path), fixed(path)
     try:
         with record(waiting, capture=capture, roots=roots, agent=agent, labels=labels):
             session = active()
@@ -152,6 +151,7 @@ def playing(
     session = Session(Sites(folders), agent=agent)
     session.player = player_of(plan, tape, redactor_for(tape.header.redactor), Codecs(DEFAULT))
     run = Running(session, plan)
+    to = None if to is None else fixed(to)
     with _anew(session, tape, plan, to, folders[0]):
         try:
             with _begun(session, plan):
@@ -216,7 +216,7 @@ def _anew(
     if to is None:
         yield
         return
-    waiting = waiting_place(Path(to))
+    waiting, place = waiting_place(to), fixed(to)
     found = Circumstances(
         tape_id=clock.new_id(),
         now_ns=clock.now_ns(),
@@ -230,6 +230,6 @@ def _anew(
             session.writer = writer
             yield
             writer.seal()
-        take_place(waiting, Path(to))
+        take_place(waiting, place)
     finally:
         waiting.unlink(missing_ok=True)

@@ -63,7 +63,7 @@ def waiting_place(place: StrPath) -> Path:
     path = Path(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        waiting = path.with_name(f".{path.name}.{os.getpid()}")
+        waiting = path.absolute().with_name(f".{path.name}.{os.getpid()}")
         waiting.unlink(missing_ok=True)
     except OSError as error:
         raise SidecarError(
@@ -80,6 +80,11 @@ def take_place(waiting: StrPath, path: StrPath) -> None:
         raise SidecarError(
             f"the tape cannot be written: {error.strerror}", where=str(path)
         ) from None
+
+
+def fixed(path: StrPath) -> Path:
+    """A place that stays where it is when a test changes the working directory."""
+    return Path(path).absolute()
 
 
 def give_up(waiting: StrPath) -> None:

@@ -24,7 +24,16 @@ from sidecar.evaluate.assertions.specs import Assertion
 from sidecar.tape.model import Event, Seam
 from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Running, playable, playing, recording
-from sidecar.testing.files import StrPath, give_up, is_there, load, named, take_place, waiting_place
+from sidecar.testing.files import (
+    StrPath,
+    fixed,
+    give_up,
+    is_there,
+    load,
+    named,
+    take_place,
+    waiting_place,
+)
 from sidecar.testing.tapes import Checked, check
 
 if TYPE_CHECKING:
@@ -84,6 +93,7 @@ class TapedTest:
         self._waiting: StrPath | None = None
         self._run: Running | None = None
         self._tape: Tape | None = None
+        self._place = fixed(wanted.path)
         there = is_there(wanted.path)
         self.recorded = wanted.mode == "strict" and (record == "all" or not there)
         """Whether this run is recorded anew."""
@@ -151,10 +161,12 @@ class TapedTest:
             self._tape = run.tape
 
     def keep(self) -> None:
-        """The tape that was recorded takes its place. Raises SidecarError."""
+        """The tape that was recorded takes its place. Raises SidecarError, also where it could not
+        be replayed: then the old one is the better one."""
         if self._waiting is not None:
-            take_place(self._waiting, self.path)
-            self._tape = load(self.path)
+            playable(self._waiting)
+            take_place(self._waiting, self._place)
+            self._tape = load(self._place)
 
     def drop(self) -> None:
         """A recording that did not take its place is gone."""

@@ -28,8 +28,8 @@ _SLACK: Final = 4096
 
 
 def store_beside(tape: Path) -> "BlobStore":
-    """The store of the tapes in a folder."""
-    return BlobStore(tape.parent / BLOBS)
+    """The store of the tapes in a folder, also when the working directory is another by then."""
+    return BlobStore(tape.absolute().parent / BLOBS)
 
 
 def new_file(path: Path) -> int:

@@ -44,7 +44,7 @@ def read_tape(path: Path) -> Tape:
     examiner = Examiner(store.get)
     events: list[Event] = []
     blobs: dict[str, tuple[Blob, int, int]] = {}
-    place = 0
+    place, file = 0, path.absolute()  # an agent may change the working directory
     for line in _lines(path):
         with _placed(path):
             record = examiner.feed(line)
@@ -64,7 +64,7 @@ def read_tape(path: Path) -> Tape:
             return None
         blob, start, length = blobs[digest]
         try:
-            return _blob_at(path, start, length) if length else store.get(blob)
+            return _blob_at(file, start, length) if length else store.get(blob)
         except ValueError:
             return None  # not what its digest says: the examination has told it
 

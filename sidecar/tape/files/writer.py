@@ -45,7 +45,7 @@ class TapeWriter:
         durable: bool = False,
     ) -> None:
         self.path, self._packed, self._durable = path, packaging == "packed", durable
-        self._store = store_beside(path)
+        self._store, self._place = store_beside(path), path.absolute()
         self._waiting = bytearray()
         self.fault: str | None = None
         self._lock = threading.RLock()
@@ -175,7 +175,7 @@ class TapeWriter:
         if not sought:
             return LeakScan(sought=0, found=0)
         found: set[str] = set()
-        for record, line in records(self.path, self._store.get):
+        for record, line in records(self._place, self._store.get):
             data = line
             if isinstance(record, Blob):
                 data = blob_data(record) or self._store.get(record) or b""

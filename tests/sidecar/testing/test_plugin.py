@@ -401,6 +401,32 @@ def test_no_two_tests_share_a_tape_whatever_they_are_called(project):
     ends(run(project), passed=len(names) + 1)
 
 
+def test_a_test_that_changes_the_working_directory_has_its_tape_all_the_same(project):
+    project.makepyfile(
+        test_run="""
+        import random
+
+        def test_it(tape, tmp_path, monkeypatch):
+            monkeypatch.chdir(tmp_path)
+            tape.output([random.randbytes(9000), random.random()])
+            assert not list(tmp_path.iterdir())
+        """
+    )
+    ends(run(project, "--tape-record=once"), passed=1)
+    ends(run(project), passed=1)
+    assert len(list((project.path / "tapes" / "test_run").iterdir())) == 1
+
+
+def test_a_recording_that_could_not_be_replayed_takes_no_place(project):
+    taped(project, record="once")
+    place = project.path / "tapes" / "test_run" / "test_it.tape"
+    before = place.read_bytes()
+    project.makepyfile(test_run="def test_it(tape):\n    tape.output(object())")
+    said = ends(run(project, "--tape-record=all"), failed=1)
+    assert "PARTIAL" in said and "tape recorded" not in said
+    assert place.read_bytes() == before and len(list(place.parent.iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     ("asserted", "counts"),
     [
