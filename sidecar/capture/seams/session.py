@@ -301,11 +301,15 @@ class Session:
             x._attr = attributes
         x._awaited = awaited
         if self.player is not None and self._decided(x, asked):
-            if self.turns is not None:
+            whole = not awaited and not piecemeal and x.chunks is None
+            stays = whole and self.turns is not None and self._was_cut_off(x)
+            if self.turns is not None and (kind == "tool_call" or not stays):
                 self.turns.hold(x._first, lane)
             if kind == "tool_call":
                 self._count_call(x)
-            if not awaited and not piecemeal and x.chunks is None:
+            if stays:
+                self._stay(x, lane)
+            if whole:
                 self.count(x)
             else:
                 self._open[id(x)] = x
@@ -547,6 +551,16 @@ class Session:
             return False
         x.cancelled()
         return True
+
+    def _was_cut_off(self, x: Crossing) -> bool:
+        """Whether the end of the recorded run met a daemon thread at this, and so will ours."""
+        return x.status == "cancelled" and threading.current_thread().daemon
+
+    def _stay(self, x: Crossing, lane: Lane) -> None:
+        """Go no further in this thread: it happens again at the run's end."""
+        self._open[id(x)] = x
+        self.finished(lane)
+        threading.Event().wait()
 
     def _drifted(self, drift: Drift) -> Drifted:
         """The first drift is the run's."""

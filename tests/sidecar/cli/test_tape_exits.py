@@ -12,6 +12,24 @@ THREAD = "import sys, threading\none = threading.Thread(target=sys.exit, args=(5
 HOOK = "import sys\nsys.excepthook = lambda *_: None\nraise ValueError\n"
 
 
+DAEMON = """
+import threading, time
+from sidecar.sdk.driver import tool
+
+@tool
+def poll():
+    time.sleep(60)
+
+def work():
+    while True:
+        time.time()
+        {wait}
+
+threading.Thread(target=work, daemon=True).start()
+sum(range(10_000_000))  # a while in which nothing is asked
+"""
+
+
 @pytest.fixture
 def agent(tmp_path):
     return AgentFolder(tmp_path)
@@ -53,6 +71,17 @@ def test_a_run_ends_as_its_process_did_and_its_replay_too(agent, tmp_path, text,
     assert _ends(tmp_path / "run.tape") == ends
     ran = agent.replay()
     assert (ran.code, ran.json["outcome"]) == (0, "ok"), ran.out
+    assert ran.json["exact_digest"] == ran.json["recorded_digest"]
+
+
+@pytest.mark.full
+@pytest.mark.requirement("TAP-02")
+@pytest.mark.parametrize("wait", ["time.sleep(60)", "poll()"])
+def test_a_daemon_thread_that_the_end_met_at_a_wait_gets_no_further_again(agent, wait):
+    agent.write(DAEMON.format(wait=wait))
+    assert agent.record().code == 0
+    ran = agent.replay()
+    assert (ran.code, ran.json["drift"]) == (0, None), ran.err
     assert ran.json["exact_digest"] == ran.json["recorded_digest"]
 
 
