@@ -149,13 +149,17 @@ def model(client: T, *, methods: Collection[str] | None = None, name: str | None
     return cast(T, Model(client, METHODS if methods is None else frozenset(methods), name))
 
 
-def approval(action: Any, decide: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def approval(
+    action: Any, decide: Callable[[], dict[str, Any]], *, tool: str = "approval"
+) -> dict[str, Any]:
     """What a person decides on an action, as ``decide`` returns it, with the ``action_hash``.
 
+    ``decide`` returns ``{"decision": "approve", "approver": …, "expires_at": …}``; ``tool`` names
+    the call that is approved, as ``requires_before`` asks for it.
     Recorded as human input; replayed, nobody is asked. Raises NotCanonical for an action that no
     tape holds.
     """
-    return approve(action, decide)
+    return approve(action, decide, tool)
 
 
 @contextmanager

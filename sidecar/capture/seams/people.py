@@ -32,21 +32,30 @@ def install(session: Session) -> None:
     patch(session, builtins, "input", input_)
 
 
-def approve(action: Any, decide: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def approve(
+    action: Any, decide: Callable[[], dict[str, Any]], tool: str = "approval"
+) -> dict[str, Any]:
     """What a person decides on an action: ``{approver, decision, expires_at, …}``, and its
-    ``action_hash``. ``decide`` asks the person; in a replay nobody does."""
+    ``action_hash``. ``decide`` asks the person; in a replay nobody does. ``tool``: the call that
+    is approved, which the event is named after."""
     digest = address(canonical(encoded(action)))
     session = current()
     if session is None:
-        return {**decide(), "action_hash": digest}
+        return _said(decide(), digest)
     given = {"action": action, "action_hash": digest}
     return ask(
         session,
         "human",
-        "approval",
-        lambda: {**decide(), "action_hash": digest},
+        tool,
+        lambda: _said(decide(), digest),
         given=given,
         kind="human_input",
         tell=dict,
         back=dict,
     )
+
+
+def _said(decided: Any, digest: str) -> dict[str, Any]:
+    if not isinstance(decided, dict):
+        raise TypeError("decide returns a dict: decision ('approve', 'deny'), approver, expires_at")
+    return {**decided, "action_hash": digest}

@@ -8,6 +8,9 @@ from capture_rig import recorded, replayed
 from sidecar.capture.seams import people
 from sidecar.capture.seams.ambient import raised
 from sidecar.capture.seams.session import active
+from sidecar.evaluate.assertions.conclude import asserted
+from sidecar.evaluate.assertions.factories import requires_before
+from sidecar.evaluate.assertions.parse import Named
 from sidecar.sdk.driver import acting, approval, tool
 
 pytestmark = pytest.mark.requirement("TAP-02")
@@ -178,6 +181,26 @@ def test_what_people_say_is_recorded_and_nobody_is_asked_again(tmp_path, monkeyp
         ("human_input", "approval"),
     ]
     assert said[0][1]["action_hash"].startswith("sha256:")
+
+
+@pytest.mark.requirement("ASR-01")
+@pytest.mark.parametrize(("decision", "status"), [("approve", "pass"), ("deny", "fail")])
+def test_an_approval_of_a_tool_is_the_one_that_is_asked_for_before_its_call(
+    tmp_path, decision, status
+):
+    def agent(shop):
+        approval({"buy": 1}, lambda: {"approver": "p", "decision": decision}, tool="buy")
+        asyncio.run(shop.buy("a"))
+
+    tape = recorded(tmp_path / "a.tape", lambda: agent(Shop()))
+    needs = Named(id="a", assertion=requires_before("buy", approval=True))
+    (found,) = asserted([needs], tape, 0)
+    assert found.finding.status == status, found.finding
+
+
+def test_a_decision_that_is_no_dict_is_said():
+    with pytest.raises(TypeError, match="decide returns a dict"):
+        approval({"buy": 1}, lambda: True)
 
 
 def test_several_agents_of_one_program_are_told_apart(tmp_path):
