@@ -54,6 +54,7 @@ def test_a_failure_that_is_not_tabled_is_a_usage_error():
     assert ran.exit_code == 2 and "earthquake" in ran.output
 
 
+@pytest.mark.full
 @pytest.mark.requirement("GW-04")
 def test_a_broken_gateway_answers_as_documented():
     code, matrix = tried("tool_breaks_off", "wrong_seal_key")

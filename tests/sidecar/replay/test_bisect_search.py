@@ -155,7 +155,7 @@ def test_a_bad_ancestor_of_the_good_end_makes_the_search_inconclusive():
     assert (found.outcome, found.reason) == ("inconclusive", "not_monotone")
 
 
-@pytest.mark.parametrize("method", ["repeats", "bayes"])
+@pytest.mark.parametrize("method", ["repeats", pytest.param("bayes", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("rate", "right"),
     [(0.5, 97), *(pytest.param(d, 97, marks=pytest.mark.full) for d in (0.3, 0.8))],
