@@ -30,6 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     sys.path.insert(0, str(Path.cwd()))
     agent, llm, tools = [*arguments, "", "", ""][:3]
     found = named(agent)
+    _check(found, agent)
     real_llm = named(llm) if llm else None
     real_tools = tools_of(named(tools)) if tools else None
     session = active()
@@ -63,6 +64,24 @@ def tools_of(found: Any) -> Mapping[str, Any]:
         return found
     names = [name for name in dir(found) if not name.startswith("_")]
     return {name: getattr(found, name) for name in names if callable(getattr(found, name))}
+
+
+def _check(found: Any, text: str) -> None:
+    """Refuse what cannot be called as an agent is. Raises SidecarError."""
+    if not callable(found):
+        raise SidecarError(f"{text} is nothing to call", do="Name one as module:callable.")
+    try:
+        takes = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):
+        return
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for one in takes:
+        if one.kind in several or one.default is not one.empty or one.name in ("llm", "tools"):
+            continue
+        raise SidecarError(
+            f"{text} takes {one.name}, and is called as agent(llm, tools) or agent()",
+            do="Name a function around it.",
+        )
 
 
 def _run(agent: Any, given: tuple[Any, ...]) -> Any:

@@ -374,3 +374,14 @@ def test_an_agent_that_is_not_there_is_no_crash_of_the_agents(shop):
             assert "nope" in ran.err and "Traceback" not in ran.err
     ran = shop.sidecar("tape", "record", "-o", "b.tape", "--agent", "py:shop:nope")
     assert ran.code == 3 and "shop has no nope" in ran.err
+
+
+@pytest.mark.full
+@pytest.mark.requirement("XIT-01")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("model", "shop:model takes request, and is"), ("POLICY", "shop:POLICY is nothing to call")],
+)
+def test_what_cannot_be_called_as_an_agent_is_told_before_it_is(shop, name, said):
+    ran = shop.sidecar("tape", "replay", "run.tape", "--agent", f"py:shop:{name}")
+    assert (ran.code, said in ran.err, "Traceback" in ran.err) == (3, True, False), ran.err
