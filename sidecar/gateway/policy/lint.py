@@ -16,7 +16,9 @@ end.
 6. One package is one module: the embedded engine loses rules of one that is spread (``order``).
 7. No variable in the midst of a rule's name: the embedded engine loses what another rule adds to
    `p[x].q`.
-8. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
+8. A plain ``some x`` has the name of no rule of its package: the embedded engine looks for the
+   rule's value in ``y[x]``, where OPA goes through ``y``.
+9. Both entry points exist: ``data.agenttwin.v1.decide`` and ``data.agenttwin.v1.list``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,6 +81,9 @@ def lint(modules: Sequence[RegoModule]) -> tuple[Finding, ...]:
     rules = [rule for module in modules for rule in module.rules]
     paths = {rule.path for rule in rules}
     packages = {module.file: module.package for module in modules}
+    names = {
+        module.file: {rule.path[len(module.package)] for rule in module.rules} for module in modules
+    }
     found = [
         finding
         for rule in rules
@@ -88,6 +93,7 @@ def lint(modules: Sequence[RegoModule]) -> tuple[Finding, ...]:
             *_allow_findings(rule),
             *_negation_findings(rule),
             *_head_findings(rule),
+            *_shadow_findings(rule, names[rule.file]),
         )
     ]
     found += _recursion_findings(rules)
@@ -178,6 +184,12 @@ def _head_findings(rule: Rule) -> Iterator[Finding]:
         name = ".".join(rule.path[1:])
         text = f"a variable in the midst of the name {name}[…]: nest objects in its value instead"
         yield Finding(rule.file, rule.line, "head", text)
+
+
+def _shadow_findings(rule: Rule, names: set[str]) -> Iterator[Finding]:
+    for name in sorted(rule.loose & names):
+        text = f"`some {name}` has the name of a rule of its package: name it otherwise"
+        yield Finding(rule.file, rule.line, "shadow", text)
 
 
 def _allows(value: Mapping[str, object]) -> bool:

@@ -29,7 +29,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     ``wide_negations``: lines of a ``not`` over more than a reference, or than plain local
     variables. ``open_head``: a variable stands in its name with more after it, as in ``p[x].q``.
     ``inputs``: what of the input it refers to, as far as that is known. ``node``: its tree;
-    ``local``: the names it makes for itself.
+    ``local``: the names it makes for itself; ``loose``: those of them of a plain ``some``.
     """
 
     path: Path
@@ -47,6 +47,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     open_head: bool
     node: Node
     local: frozenset[str]
+    loose: frozenset[str]
 
 
 class Scope(Struct, frozen=True):
@@ -117,6 +118,7 @@ def _rule(node: Node, file: str, scope: Scope) -> Rule:
         open_head=len(static_path(head["refr"])) < path_length(head["refr"]) - 1,
         node=node,
         local=local,
+        loose=frozenset(_loose(body, scope.text)),
     )
 
 
@@ -247,15 +249,20 @@ def _declared(body: Any, text: bytes) -> Iterator[str]:
     """Names that a rule makes for itself: arguments, ``some``, ``:=``, ``every``."""
     for argument in _function_arguments(body):
         yield from _variables(argument)
+    yield from _loose(body, text)
     for tag, node in walk(body):
         if tag == "AssignExpr":
             yield from _variables(node["lhs"])
         elif tag == "SomeIn":
             yield from _variables([node["key"], node["value"]])
-        elif tag == "SomeVars":
-            yield from (_spanned(span, text) for span in _spans(node["vars"]))
         elif tag == "Every":
             yield from (_spanned(span, text) for span in _spans([node["key"], node["value"]]))
+
+
+def _loose(body: Any, text: bytes) -> Iterator[str]:
+    for tag, node in walk(body):
+        if tag == "SomeVars":
+            yield from (_spanned(span, text) for span in _spans(node["vars"]))
 
 
 def _function_arguments(body: Node) -> list[Any]:

@@ -65,6 +65,8 @@ def findings(text, head=HEAD):
         ("r if { some x in input.xs; not x.y == 1 }", "negation", 8),
         ('r if { some x in input.xs; not lower(lower(x)) == "a" }', "negation", 8),
         ("g := input.x\n\nr if not is_string(g)", "negation", 10),
+        ("x := 5 if input.y\n\nr if { some x; input.y[x] }", "shadow", 10),
+        ("r if { count([1 | some list; input.y[list]]) > 0 }", "shadow", 8),
         ("r[x].q contains y if { some x, y in input.xs }", "head", 8),
         ("r[x][y] := 1 if { some x, y in input.xs }", "head", 8),
         (
