@@ -351,13 +351,13 @@ SHOP = """
 
 @pytest.mark.requirement("REP-03")
 def test_a_changed_tape_is_tested_and_what_cannot_be_compared_is_an_error(project):
-    project.makepyfile(test_shop=SHOP.format(value="closed", agent="agent"))
+    project.makepyfile(test_closed_shop=SHOP.format(value="closed", agent="agent"))
     ends(run(project, "--tape-record=once"), passed=2)
     assert [one.name for one in project.path.glob("*.tape")] == ["shop.tape"]
-    project.makepyfile(test_shop=SHOP.format(value="open", agent="agent"))
+    project.makepyfile(test_closed_shop=SHOP.format(value="open", agent="agent"))
     said = ends(run(project), passed=1, failed=1)
     assert "never_calls-1 does not hold at" in said and "issue_refund is executed" in said
-    project.makepyfile(test_shop=SHOP.format(value="closed", agent="lambda llm, tools: 1"))
+    project.makepyfile(test_closed_shop=SHOP.format(value="closed", agent="lambda llm, tools: 1"))
     said = ends(run(project), passed=2, errors=1)
     assert "tape shop.tape: PREFIX: the run ended before anything that the plan changes" in said
 
