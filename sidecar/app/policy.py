@@ -45,7 +45,7 @@ def policy_parts(
             release = standing_release(release, book, _kept_file(loaded), watched=watched)
         live = LivePolicy(
             release,
-            lambda each: PolicyWorker(each.bundle, deadline_ns=deadline_ns),
+            lambda each: PolicyWorker(each.bundle, deadline_ns=deadline_ns, folds=policy.fold),
             remember=policy.remember,
             accept_loosening=policy.loosening == "accept",
             shadow=_shadow(policy, loaded),

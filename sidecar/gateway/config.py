@@ -605,7 +605,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     A looser bundle decides once two people have approved it: anybody who may decide on approvals,
     or only those that ``approvers`` names. ``max_stale``: for how long a bundle decides that could
-    not be refreshed, or is out of its time; then nothing is allowed.
+    not be refreshed, or is out of its time; then nothing is allowed. ``fold``: which bundles the
+    embedded engine evaluates folded with their data: those whose rules ship with the program, all,
+    or none.
     """
 
     engine: Literal["embedded", "opa"] = "embedded"
@@ -622,6 +624,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subjects: tuple[Subject, ...] = ()
     approvers: tuple[str, ...] = ()
     max_stale: str = "24h"
+    fold: Literal["shipped", "always", "never"] = "shipped"
     compare: Compare = Compare()
 
     @property

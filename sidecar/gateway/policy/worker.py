@@ -26,7 +26,7 @@ from sidecar.clock import monotonic_ns
 from sidecar.gateway.policy.bundle import Bundle
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.document import encode, input_digest, part
-from sidecar.gateway.policy.driver import inspect, unusable
+from sidecar.gateway.policy.driver import Folds, inspect, unusable
 from sidecar.gateway.policy.facts import Fact
 from sidecar.gateway.policy.files import check_engine
 from sidecar.gateway.policy.process import ANSWER, DECIDE, LAST, LIST
@@ -55,11 +55,14 @@ class _Asked(Struct, eq=False):
 class PolicyWorker:
     """Decides by the embedded engine. ``start`` it, ``decide``, ``stop`` it; all in one event loop.
 
-    ``deadline_ns`` bounds one evaluation. A denial that is not the policy's carries ``error``.
+    ``deadline_ns`` bounds one evaluation; ``folds``: which bundles are folded. A denial that is not
+    the policy's carries ``error``.
     """
 
-    def __init__(self, bundle: Bundle, *, deadline_ns: int = 100_000_000) -> None:
-        self._bundle = bundle
+    def __init__(
+        self, bundle: Bundle, *, deadline_ns: int = 100_000_000, folds: Folds = "shipped"
+    ) -> None:
+        self._bundle, self._folds = bundle, folds
         self._deadline_seconds = deadline_ns / 1e9
         self._engine = ""
         self._reads: frozenset[Fact] = frozenset()
@@ -101,7 +104,7 @@ class PolicyWorker:
     async def start(self) -> None:
         """Check the engine, lint the bundle, start both children. Raises SidecarError."""
         self._engine = check_engine()
-        inspected = await inspect(self._bundle)
+        inspected = await inspect(self._bundle, self._folds)
         child, self._bundle, self._reads = inspected.child, inspected.folded, inspected.reads
         self._members = inspected.members
         if inspected.findings:

@@ -275,8 +275,25 @@ def test_the_worker_evaluates_the_bundle_folded_under_its_own_revision():
     assert revision == bundle.revision and len(held.modules) < len(bundle.modules)
 
 
-async def started(bundle):
-    worker = PolicyWorker(bundle)
+def test_only_rules_that_ship_are_folded_unless_it_is_asked_for():
+    shipped = load_bundle()
+    own = Module("own.rego", "package own\n\nimport rego.v1\n\nnever if data.nothing.at.all\n")
+    other_data = replace(shipped, data={**shipped.data, "own": {"limit": 1}})
+    with_own = replace(shipped, modules=(*shipped.modules, own))
+    changed = (replace(shipped.modules[0], text=shipped.modules[0].text + "\n"),)
+    with_changed = replace(shipped, modules=(*changed, *shipped.modules[1:]))
+
+    def folded(bundle, **asked):
+        held, _ = asyncio.run(started(bundle, **asked))
+        return len(held.modules) < len(bundle.modules)
+
+    assert folded(shipped) and folded(other_data)
+    assert not folded(with_own) and not folded(with_changed)
+    assert folded(with_own, folds="always") and not folded(shipped, folds="never")
+
+
+async def started(bundle, **asked):
+    worker = PolicyWorker(bundle, **asked)
     await worker.start()
     await worker.stop()
     return worker._bundle, worker.revision

@@ -62,9 +62,9 @@ def bundle(text=RULES):
     return make_bundle([Module("decide.rego", text)], [])
 
 
-def working(scenario, *, text=RULES, deadline_ms=300):
+def working(scenario, *, text=RULES, deadline_ms=300, **more):
     async def main():
-        worker = PolicyWorker(bundle(text), deadline_ns=deadline_ms * 1_000_000)
+        worker = PolicyWorker(bundle(text), deadline_ns=deadline_ms * 1_000_000, **more)
         await worker.start()
         try:
             return await scenario(worker)
@@ -114,9 +114,11 @@ def test_the_engine_is_given_what_the_bundle_reads_and_the_digest_is_of_the_whol
         await asyncio.sleep(0)
         return worker._queue[0].payload, await deciding
 
-    payload, answer = working(scenario, text=ONE_WORD)
+    payload, answer = working(scenario, text=ONE_WORD, folds="always")
     assert (payload, answer.effect) == (b'{"say":"yes"}', "allow")
     assert answer.input_digest == input_digest(encode(document))
+    payload, _ = working(scenario, text=ONE_WORD)
+    assert payload == encode(document)
 
 
 @pytest.mark.requirement("GW-04")
