@@ -50,7 +50,13 @@ def list_(
     store: str | None,
     output: str,
 ) -> None:
-    """List requests, newest first."""
+    """List requests, newest first.
+
+    \b
+    Example:
+      $ sidecar approvals list --status pending
+      0192…  pending   2026-11-30T09:29:02Z  tool: issue_refund (irreversible) on payments
+    """
     with opening.open_ledger(load_config(config, store)) as ledger:
         ground = Ground(policy_revision=ledger.active_policy(), tool_digests={})
         listed = ledger.list_approvals(project, limit)
@@ -63,7 +69,16 @@ def list_(
 @click.argument("approval_id")
 @common()
 def show(approval_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Show one request: what is asked, by whom, until when, and the votes."""
+    """Show one request: what is asked, by whom, until when, and the votes.
+
+    \b
+    Example:
+      $ sidecar approvals show 0192…
+      approval 0192…  pending
+        tool: issue_refund (irreversible) on payments
+        request: POST /orders/o-42/refunds
+        …
+    """
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.find_approval(approval_id)
         ground = Ground(policy_revision=ledger.active_policy(), tool_digests={})
@@ -87,7 +102,13 @@ def approve(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Approve a request, once, for the one action and key it is about."""
+    """Approve a request, once, for the one action and key it is about.
+
+    \b
+    Example:
+      $ sidecar approvals approve 0192… --reason "order checked with the customer"
+      0192… approved
+    """
     _decide(
         "approve",
         approval_id,
@@ -157,7 +178,13 @@ def deny(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Deny a request; one denial ends it. One that is approved and not used is taken back."""
+    """Deny a request; one denial ends it. One that is approved and not used is taken back.
+
+    \b
+    Example:
+      $ sidecar approvals deny 0192… --reason "the order was never paid"
+      0192… denied
+    """
     _decide(
         "deny",
         approval_id,
@@ -180,7 +207,13 @@ def glasses(
     store: str | None,
     output: str,
 ) -> None:
-    """List glasses that were opened or broken, those whose review is open first."""
+    """List glasses that were opened or broken, those whose review is open first.
+
+    \b
+    Example:
+      $ sidecar approvals glasses --open
+      0195…  broken    2026-11-30T09:14:02Z  approval 0192…  by key:77aa…, key:4f0c…
+    """
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.list_glasses(project, limit)
     now_ns = clock.now_ns()
@@ -232,7 +265,13 @@ def review_glass(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Close the review of a broken glass, saying what came of it."""
+    """Close the review of a broken glass, saying what came of it.
+
+    \b
+    Example:
+      $ sidecar approvals review-glass 0195… --reason "the refund was due"
+      0195… reviewed
+    """
     path = f"/v1/break-glasses/{in_path(glass_id, 'a glass')}/review"
     answer = control(loaded, path, {"reason": reason})
     emit(answer, output, lambda: plain(f"{answer['glass_id']} {answer['state']}"))

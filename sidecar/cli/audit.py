@@ -79,7 +79,13 @@ def verify_(
     store: str | None,
     output: str,
 ) -> None:
-    """Check every hash, signature and place of the chain against its signed head."""
+    """Check every hash, signature and place of the chain against its signed head.
+
+    \b
+    Example:
+      $ sidecar audit verify
+      good: 128 entries, head sha256:9f2c…
+    """
     keys = {kid: public for each in pinned for kid, public in _pinned(each).items()}
     keys |= {} if key_set is None else _key_set(key_set)
     if exported is not None:
@@ -115,7 +121,14 @@ def keys_(config: str | None, store: str | None, output: str) -> None:  # noqa: 
 @click.option("--receipts", is_flag=True, help="Only the receipts, each as it was signed.")
 @common(outputs=("jsonl",), default="jsonl")
 def export(receipts: bool, config: str | None, store: str | None, output: str) -> None:  # noqa: ARG001
-    """Print every entry, one JSON object a line, then the signed head."""
+    """Print every entry, one JSON object a line, then the signed head.
+
+    \b
+    Example:
+      $ sidecar audit export > chain.jsonl
+      $ sidecar audit verify --export chain.jsonl
+      good: 128 entries, head sha256:9f2c…
+    """
     with opening.open_ledger(load_config(config, store)) as ledger, ledger.snapshot():
         if receipts:
             for entry in _entries(ledger):

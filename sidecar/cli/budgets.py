@@ -28,7 +28,13 @@ def command() -> None:
 @_PROJECT
 @common(outputs=("text", "json", "jsonl"))
 def list_(project: str | None, config: str | None, store: str | None, output: str) -> None:
-    """List every account of every configured budget; one is there once it was used."""
+    """List every account of every configured budget; one is there once it was used.
+
+    \b
+    Example:
+      $ sidecar budgets list
+      refunds a month  key:0a1b2c3d  EUR  used 180 + held 20 of 200  until 2026-12-01T00:00:00Z
+    """
     loaded = load_config(config, store)
     found = allowances.standings(loaded, project, clock.now_ns())
     emit(found, output, lambda: "\n".join(map(_line, found)) or "no budget was used")
@@ -41,7 +47,13 @@ def list_(project: str | None, config: str | None, store: str | None, output: st
 def show(
     name: str, project: str | None, config: str | None, store: str | None, output: str
 ) -> None:
-    """Show the accounts of one budget, by its name."""
+    """Show the accounts of one budget, by its name.
+
+    \b
+    Example:
+      $ sidecar budgets show "refunds a month"
+      refunds a month  key:0a1b2c3d  EUR  used 180 + held 20 of 200  until 2026-12-01T00:00:00Z
+    """
     loaded = load_config(config, store)
     if name not in {each.known_as for each in loaded.config.budgets}:
         raise SidecarError(

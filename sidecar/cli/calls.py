@@ -49,7 +49,13 @@ def list_(
     store: str | None,
     output: str,
 ) -> None:
-    """List calls, newest first; with --durable dead the dead letters."""
+    """List calls, newest first; with --durable dead the dead letters.
+
+    \b
+    Example:
+      $ sidecar calls list --state unknown
+      2026-11-30T09:14:02Z  0192…  issue_refund  409  unknown  outcome_unknown
+    """
     if durable is not None:
         wanted = DurableQuery(project=project, state=durable, limit=limit)
         with opening.open_ledger(load_config(config, store)) as ledger:
@@ -66,7 +72,15 @@ def list_(
 @click.argument("call_id")
 @common()
 def show(call_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Show one call with its receipts, oldest first; or how a durable call stands."""
+    """Show one call with its receipts, oldest first; or how a durable call stands.
+
+    \b
+    Example:
+      $ sidecar calls show 0192…
+      2026-11-30T09:14:02Z  0192…  issue_refund  409  unknown  outcome_unknown
+        receipt 0193…  executed  effect unknown
+          …
+    """
     with opening.open_ledger(load_config(config, store)) as ledger:
         found, letter = ledger.get_call(call_id), ledger.find_durable(call_id)
         stands = found if letter is None else letter
@@ -104,6 +118,11 @@ def resolve(
 
     Look it up where the effect would be first. After not-done the same key makes the call again;
     after done it is answered that the call was made.
+
+    \b
+    Example:
+      $ sidecar calls resolve 0192… --outcome not-done --reason "no refund in the ledger"
+      0192… not-done
     """
     path = f"/v1/calls/{in_path(call_id, 'a call')}/resolve"
     said = {"outcome": outcome.replace("-", "_"), "reason": reason}
@@ -126,7 +145,13 @@ def requeue(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Try a dead letter again from the start, as the same call with the same key."""
+    """Try a dead letter again from the start, as the same call with the same key.
+
+    \b
+    Example:
+      $ sidecar calls requeue 0192… --reason "the tool is up again"
+      0192… waiting
+    """
     _dispose(
         "requeue",
         durable_id,
@@ -145,7 +170,13 @@ def discard(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Put a dead letter away for good, or cancel what waits; its request is deleted."""
+    """Put a dead letter away for good, or cancel what waits; its request is deleted.
+
+    \b
+    Example:
+      $ sidecar calls discard 0192… --reason "refunded by hand"
+      0192… discarded
+    """
     _dispose(
         "discard",
         durable_id,

@@ -47,7 +47,13 @@ def list_(
     store: str | None,
     output: str,
 ) -> None:
-    """List verdicts, newest first."""
+    """List verdicts, newest first.
+
+    \b
+    Example:
+      $ sidecar gate list --suite refunds --limit 1
+      2026-11-30T09:14:02Z  BLOCK      0192…  refunds  1.4.0 / 1.3.1
+    """
     loaded = load_config(config, store)
     with opening.open_verdicts(loaded) as verdicts:
         found = verdicts.list_verdicts(VerdictQuery(project=project, suite=suite, limit=limit))
@@ -58,7 +64,15 @@ def list_(
 @click.argument("verdict_id", metavar="ID")
 @common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Show a verdict; ID may be its beginning, where that is unique."""
+    """Show a verdict; ID may be its beginning, where that is unique.
+
+    \b
+    Example:
+      $ sidecar gate show 0192
+      BLOCK  refunds: 1.4.0 against 1.3.1
+        9 cases: 2 new critical, 1 regressed, 6 unchanged
+        …
+    """
     verdict = _find(load_config(config, store), verdict_id)
     say(shown(verdict, output))
 
@@ -67,7 +81,16 @@ def show(verdict_id: str, config: str | None, store: str | None, output: str) ->
 @click.argument("verdict_id", metavar="ID")
 @common()
 def explain(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Explain a verdict: every case, every rule that fired with its operands, what was pinned."""
+    """Explain a verdict: every case, every rule that fired with its operands, what was pinned.
+
+    \b
+    Example:
+      $ sidecar gate explain 0192
+      BLOCK  refunds: 1.4.0 against 1.3.1
+      …
+      rules that fired
+        …
+    """
     verdict = _find(load_config(config, store), verdict_id)
     emit(verdict, output, lambda: verdict_text.explain(verdict))
 
@@ -87,6 +110,11 @@ def verify(
     """Check a verdict's evidence: every file's hash, and the verdict made again from the records.
 
     Exits 1 when something does not hold.
+
+    \b
+    Example:
+      $ sidecar gate verify 0192
+      0192… holds: 41 files, root sha256:7d5e…
     """
     loaded = load_config(config, store)
     verdict = _find(loaded, verdict_id)

@@ -130,7 +130,13 @@ def generate(kind: KeyKind, output: str) -> None:
 @click.option("--project", default=None, help="Only this project's.")
 @common()
 def list_(project: str | None, config: str | None, store: str | None, output: str) -> None:
-    """List keys, without their secrets."""
+    """List keys, without their secrets.
+
+    \b
+    Example:
+      $ sidecar key list --project default
+      4f0c2a9be1d37a55  agent     default           active    refunds
+    """
     loaded = load_config(config, store)
     with opening.open_keys(loaded, make=False) as keys:
         rows = keys.list_keys(project)
@@ -141,7 +147,13 @@ def list_(project: str | None, config: str | None, store: str | None, output: st
 @click.argument("key_id")
 @common()
 def revoke(key_id: str, config: str | None, store: str | None, output: str) -> None:
-    """Revoke a key; it is refused from the next request on."""
+    """Revoke a key; it is refused from the next request on.
+
+    \b
+    Example:
+      $ sidecar key revoke 4f0c2a9be1d37a55
+      4f0c2a9be1d37a55 revoked
+    """
     loaded = load_config(config, store)
     with opening.open_keys(loaded, make=False) as keys:
         if not minting.revoke_key(keys, key_id):

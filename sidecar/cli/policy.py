@@ -42,7 +42,13 @@ command.add_command(deny)
 @click.argument("folder", required=False)
 @common()
 def check(folder: str | None, config: str | None, store: str | None, output: str) -> None:
-    """Parse and lint a bundle; exit 1 when there are findings."""
+    """Parse and lint a bundle; exit 1 when there are findings.
+
+    \b
+    Example:
+      $ sidecar policy check policies/
+      13 modules, no findings, revision sha256:0339…
+    """
     bundle = _bundle(folder, config, store)
     findings = asyncio.run(check_bundle(bundle))
     shown = {"revision": bundle.revision, "findings": findings}
@@ -55,7 +61,13 @@ def check(folder: str | None, config: str | None, store: str | None, output: str
 @click.argument("folder", required=False)
 @common()
 def test(folder: str | None, config: str | None, store: str | None, output: str) -> None:
-    """Run the bundle's own tests (rules test_…) on the embedded engine; exit 1 when one fails."""
+    """Run the bundle's own tests (rules test_…) on the embedded engine; exit 1 when one fails.
+
+    \b
+    Example:
+      $ sidecar policy test policies/
+      96 of 96 tests passed
+    """
     results = asyncio.run(run_tests(_bundle(folder, config, store, tests=True)))
     if not results:
         raise SidecarError(
@@ -82,7 +94,13 @@ def test(folder: str | None, config: str | None, store: str | None, output: str)
 def decide(
     folder: str | None, input_file: str, config: str | None, store: str | None, output: str
 ) -> None:
-    """Judge one document and print the answer; exit 2 where the policy has none."""
+    """Judge one document and print the answer; exit 2 where the policy has none.
+
+    \b
+    Example:
+      $ sidecar policy decide policies/ --input call.json
+      require_approval  amount_needs_approval: it costs 120.00 EUR; from 100.00 on a person approves
+    """
     bundle = _bundle(folder, config, store)
     answer = asyncio.run(_decide(bundle, _document(input_file)))
     emit(answer, output, lambda: _answer_text(answer))

@@ -22,7 +22,16 @@ _OFFER = "/v1/policy/offer"
 def pending(
     key: str | None, project: str | None, config: str | None, store: str | None, output: str
 ) -> None:
-    """Show the looser policy that waits for two people, or the last one that did."""
+    """Show the looser policy that waits for two people, or the last one that did.
+
+    \b
+    Example:
+      $ sidecar policy pending
+      sha256:280bce3e…  pending  1 of 2 approved
+        in the place of sha256:0339190a…
+        of the last 1000 decisions: 3 loosened, 0 tightened, 1 changed, 0 unjudged
+        …
+    """
     offer = control(load_config(config, store, client__key=key, client__project=project), _OFFER)
     emit(offer, output, lambda: "\n".join(map(plain, _lines(offer))))
 
@@ -61,7 +70,13 @@ def deny(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Deny that a looser policy decides; one denial ends it."""
+    """Deny that a looser policy decides; one denial ends it.
+
+    \b
+    Example:
+      $ sidecar policy deny sha256:280bce3e… --reason "the limit is to stay"
+      sha256:280bce3e…  denied
+    """
     _vote(
         "deny",
         revision,

@@ -56,7 +56,13 @@ def kill(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Stop every call of the project, or of one agent or tool, reads too. One person kills."""
+    """Stop every call of the project, or of one agent or tool, reads too. One person kills.
+
+    \b
+    Example:
+      $ sidecar release kill --tool issue_refund --reason "refunds go twice"
+      0192… kill tool issue_refund
+    """
     _set(
         "kill",
         _scope(agent, tool),
@@ -75,7 +81,13 @@ def freeze(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Stop calls with effects of the project, or of one agent or tool; reads go on."""
+    """Stop calls with effects of the project, or of one agent or tool; reads go on.
+
+    \b
+    Example:
+      $ sidecar release freeze --agent 0a1b2c3d4e5f6071 --reason "under review"
+      0192… freeze agent key:0a1b2c3d4e5f6071
+    """
     _set(
         "freeze",
         _scope(agent, tool),
@@ -94,7 +106,13 @@ def unkill(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Vote to lift a kill. Two people unkill."""
+    """Vote to lift a kill. Two people unkill.
+
+    \b
+    Example:
+      $ sidecar release unkill --tool issue_refund --reason "fixed in 1.3.1"
+      0192… kill tool issue_refund: 1 of 2 to lift it
+    """
     _lift(
         "kill",
         _scope(agent, tool),
@@ -113,7 +131,13 @@ def unfreeze(
     loaded: Loaded,
     output: str,
 ) -> None:
-    """Lift a freeze."""
+    """Lift a freeze.
+
+    \b
+    Example:
+      $ sidecar release unfreeze --agent 0a1b2c3d4e5f6071 --reason "reviewed"
+      0192… freeze agent key:0a1b2c3d4e5f6071: lifted
+    """
     scope = _scope(agent, tool)
     _lift(
         "freeze",
@@ -131,7 +155,13 @@ def unfreeze(
 def status(
     project: str | None, limit: int, config: str | None, store: str | None, output: str
 ) -> None:
-    """List what is stopped, then what was."""
+    """List what is stopped, then what was.
+
+    \b
+    Example:
+      $ sidecar release status
+      0192…  kill   default tool issue_refund  since 2026-11-30T09:14:02Z by key:77aa…  stands: …
+    """
     with opening.open_ledger(load_config(config, store)) as ledger:
         found = ledger.list_stops(project, limit)
     emit(found, output, lambda: "\n".join(map(_line, found)) or "nothing is stopped")

@@ -37,7 +37,14 @@ _TAIL_MAX = 256
 
 @click.group()
 def command() -> None:
-    """Normalise, list, show and follow agent traces."""
+    """Normalise, list, show and follow agent traces.
+
+    \b
+    Example:
+      $ sidecar trace list --service refund-agent --since 24h --outcome contradicted
+      STARTED                   TRACE     SERVICE             STEPS  REV  OUTCOME
+      2026-07-01 12:00:00.123Z  8dbc77…   refund-agent 1.3.0  9      1    contradicted (…)
+    """
 
 
 @command.command()

@@ -1,5 +1,6 @@
 """The command line: exit codes, and what a user is told."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -7,8 +8,7 @@ import sys
 import click
 import pytest
 
-from sidecar.cli import bisect, gallery, tape
-from sidecar.cli.root import COMMANDS
+from sidecar.cli.root import COMMANDS, root
 
 
 def run(*arguments, cwd, env=None, stdin=None):
@@ -98,10 +98,14 @@ def test_a_result_that_cannot_be_written_is_not_our_fault_and_not_success(tmp_pa
     assert "cannot be written" in done.stderr and "internal fault" not in done.stderr
 
 
-def test_every_command_about_tapes_shows_how_it_is_used():
-    waiting = [("tape", tape.command), ("gallery", gallery.command), ("bisect", bisect.command)]
+def test_every_command_shows_how_it_is_used():
+    context = click.Context(root)
+    waiting = [(name, root.get_command(context, name)) for name in COMMANDS]
     while waiting:
         name, command = waiting.pop()
-        assert "Example:\n" in command.help and f"$ sidecar {name}" in command.help, name
+        _, mark, example = inspect.cleandoc(command.help).partition("\b\nExample:\n")
+        assert mark, name
+        assert f"sidecar {name}" in example, name
+        assert all(len(line) <= 96 for line in example.splitlines()), name
         if isinstance(command, click.Group):
             waiting += [(f"{name} {each}", one) for each, one in command.commands.items()]
