@@ -30,6 +30,7 @@ from sidecar.capture.play import (
     Live,
     Played,
     StrictPlayer,
+    Tally,
     answer_of,
 )
 from sidecar.tape.codec import Codecs
@@ -94,6 +95,10 @@ class PlanPlayer(StrictPlayer):
     def ended(self, status: Status, output: Mapping[str, Any]) -> Drift | None:  # noqa: ARG002
         """What the run should have asked for; how it ends is its own."""
         return next((_missing(one) for one in self.cursor.left if self.requires(one)), None)
+
+    def followed(self, tally: Tally) -> None:  # noqa: ARG002
+        """What comes after what is its own."""
+        return
 
     def requires(self, event: Event) -> bool:
         """Whether a run must ask for an event again."""

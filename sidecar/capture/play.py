@@ -10,7 +10,8 @@ is a drift.
    never asked for: they must happen as recorded, each in the order of its agent, kind and name.
 4. The first drift is the run's; who swallows it meets it again at the next crossing.
 5. The exact digest of what was played folds its events in the tape's order, with what each came
-   after in this run: equal digests mean the same events, each after the same.
+   after in this run: equal digests mean the same events, each after the same. Where it ends as
+   another than the tape's, that is a drift: ORDER, at the first event that came after others.
 
 How a drift is explained (its nearest candidates) is ``match``'s; the other modes are players of
 their own.
@@ -47,6 +48,7 @@ _ASSERTED: Final[dict[Kind, DriftKind]] = {
     "human_input": "PROMPT",
 }
 _STRICT: Final = Plan()
+_SEQS_MAX: Final = 8
 _REQUIRED: Final = frozenset(_ASSERTED)
 # What happens without being asked for, and the drift where it does not, or otherwise.
 _NOTED: Final[dict[Kind, DriftKind]] = {"state_patch": "STATE", "error": "ERROR_KIND"}
@@ -123,6 +125,10 @@ class Player(Protocol):
 
     def ended(self, status: Status, output: Mapping[str, Any]) -> Drift | None:
         """The run is over, with this terminal event: what it should have asked for, or said."""
+        ...
+
+    def followed(self, tally: "Tally") -> Drift | None:
+        """All happened: the first event that came after others than it should have."""
         ...
 
 
@@ -349,6 +355,20 @@ class StrictPlayer:
             why = "the run ended in another way"
         return Drift(kind=kind, seq=last.seq, reason=why, expected=last)
 
+    def followed(self, tally: "Tally") -> Drift | None:
+        """The first event that the exact digest folds otherwise than the tape's does."""
+        found = tally.parted(self.tape.events)
+        if found is None:
+            return None
+        event, causes = found
+        why = (
+            f"not played once ({len(causes)} times)"
+            if len(causes) != 1
+            else f"it came after {_seqs(causes[0])} here, and after {_seqs(event.cause)} on the "
+            "tape (causes)"
+        )
+        return Drift(kind="ORDER", seq=event.seq, reason=why, expected=event)
+
 
 class Answer(Struct, frozen=True, kw_only=True):
     """What a tape answers: decoded payloads. ``lost``: there was one, and it was not kept."""
@@ -405,6 +425,17 @@ class Tally:
         """A recorded event happened again, after ``cause``."""
         self._happened.append((event, cause))
 
+    def parted(self, events: Sequence[Event]) -> tuple[Event, list[tuple[int, ...]]] | None:
+        """The first of a tape's events that did not happen once and after what it came after
+        there, with what it came after each time."""
+        causes: dict[int, list[tuple[int, ...]]] = {}
+        for event, cause in self._happened:
+            causes.setdefault(event.seq, []).append(cause)
+        for event in events:
+            if (found := causes.get(event.seq, [])) != [event.cause]:
+                return event, found
+        return None
+
     def digest(self) -> str:
         """``sha256:<hex>``."""
         found = exact_start(self._codecs)
@@ -416,6 +447,13 @@ class Tally:
 
 def _place(happened: tuple[Event, tuple[int, ...]]) -> int:
     return happened[0].seq
+
+
+def _seqs(cause: Sequence[int]) -> str:
+    if not cause:
+        return "nothing"
+    told = ", ".join(map(str, cause[:_SEQS_MAX]))
+    return f"seq {told}{' and more' if len(cause) > _SEQS_MAX else ''}"
 
 
 def incomparable(

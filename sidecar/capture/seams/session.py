@@ -250,6 +250,7 @@ class Session:
         self.main = Lane()
         self.tally: Tally | None = None
         self.turns: Turns | None = None  # in a strict replay
+        self._anew: dict[int, int] | None = {}  # by seqs of a new tape, those of the tape played
         self._lock = threading.RLock()
         self._ords: dict[tuple[str, str, str], int] = {}
         self._open: dict[int, Crossing] = {}  # what is waited for, by identity
@@ -377,28 +378,33 @@ class Session:
         Played, it must be the tape's. Raises Drifted.
         """
         lane = self.lane()
+        event: Event | None = None
         if self.player is not None:
             with self._lock:
                 found = self.player.noted(fact)
             if isinstance(found, Drift):
                 raise self._drifted(found)
+            event = found
             if self.writer is None:
-                if found is None or self.tally is None:
+                if event is None or self.tally is None:
                     return None
                 with self._lock:
-                    self.tally.add(found, fact.cause)
-                    lane.passed(found.seq, fact.cause)
-                return found.seq
+                    self.tally.add(event, fact.cause)
+                    lane.passed(event.seq, fact.cause)
+                return event.seq
         if self.writer is None:
             return None
         try:
             with self._lock:
                 seq = self.writer.event(fact)
+                if event is not None:
+                    self._tallied(event, fact.cause, seq)
                 if seq is not None:
                     lane.passed(seq, fact.cause)
                 return seq
         except ValueError:
             self.writer.drop()
+            self._anew = None
             return None
 
     # ---- what crossings call
@@ -516,8 +522,10 @@ class Session:
         if self.player is not None:
             assert self.tally is not None
             self.drift = self.drift or self.player.ended(status, said) or _unread(left)
-            if self.drift is None:
-                self.tally.add(self.player.tape.events[-1], ())
+            if self.drift is None and self._anew is not None:
+                last = self.player.tape.events[-1]
+                self.tally.add(last, last.cause)  # it comes after everything
+                self.drift = self.player.followed(self.tally)
         if self.writer is not None:
             self._guarded(Fact(kind="terminal", agent=self.agent, output=said, status=status))
 
@@ -683,6 +691,7 @@ class Session:
         seq: int | None = event.seq
         if self.writer is not None:
             seq = self._written_again(x, event, cause)
+            self._tallied(event, cause, seq)
         else:
             assert self.tally is not None
             self.tally.add(event, cause)
@@ -690,6 +699,17 @@ class Session:
         if self.turns is not None:
             self.turns.happened(event.seq)
         return seq
+
+    def _tallied(self, event: Event, cause: tuple[int, ...], seq: int | None) -> None:
+        """A played event stands at ``seq`` of the new tape; its causes are counted as the tape has
+        them. One that could not be written is no other's cause: nothing can be said of them."""
+        if seq is None:
+            self._anew = None
+        if self._anew is None or seq is None:
+            return
+        assert self.tally is not None
+        self._anew[seq] = event.seq
+        self.tally.add(event, tuple(sorted({self._anew.get(one, one) for one in cause})))
 
     def _written_again(self, x: Crossing, event: Event, cause: tuple[int, ...]) -> int | None:
         """What was played, on the new tape."""

@@ -409,6 +409,46 @@ def test_who_got_something_from_another_comes_after_it(tmp_path, agent):
     assert result in (last, *tape.events[last].cause)
 
 
+def follower(ask, *, joins):
+    """The same events in the same order; ``b`` comes after ``a`` was answered, or merely later."""
+
+    async def agent():
+        task = asyncio.ensure_future(ask("a"))
+        while not task.done():
+            await asyncio.sleep(0)
+        if joins:
+            await task
+        await ask("b")
+
+    return agent
+
+
+@pytest.mark.requirement("REP-02")
+@pytest.mark.parametrize("joins", [True, False])
+@pytest.mark.parametrize("anew", [True, False])
+def test_events_that_come_after_others_than_recorded_are_a_drift(tmp_path, joins, anew):
+    writer = TapeWriter(
+        tmp_path / "a.tape", header_of(Circumstances(tape_id="t", now_ns=0), "full")
+    )
+    play(session_of(writer), follower(World("ab"), joins=joins))
+    writer.seal()
+    tape = read_tape(tmp_path / "a.tape")
+    told = []
+    for joined in (joins, not joins):
+        player = StrictPlayer(tape, redactor_of("redacted"), Codecs(DEFAULT))
+        header = header_of(Circumstances(tape_id="u", now_ns=0), "full")
+        new = tmp_path / f"{joined}.tape"
+        session = session_of(TapeWriter(new, header) if anew else None, player)
+        play(session, follower(World(), joins=joined))
+        if anew:
+            same = session.writer.seal().exact_digest == tape.seal.exact_digest
+            assert same == (session.drift is None)
+        told.append(session.drift and (session.drift.kind, session.drift.seq, session.drift.reason))
+    said = [f"after seq {2 if after else 0}" for after in (not joins, joins)]
+    why = f"it came {said[0]} here, and {said[1]} on the tape (causes)"
+    assert told == [None, ("ORDER", 3, why)]
+
+
 def test_what_a_thread_takes_out_of_a_queue_comes_after_who_put_it_in(tmp_path):
     def agent(ask):
         todo = queue.Queue()

@@ -106,6 +106,41 @@ def test_a_drift_says_which_line_asked_and_the_new_tape_what(agent, tmp_path):
     assert (first.seq_l, first.seq_r, "ARGS" in first.drift) == (1, 1, True)
 
 
+JOINS = """
+import asyncio, types
+from sidecar.sdk.driver import tool
+@tool
+async def find(name):
+    return name
+@types.coroutine
+def once():
+    yield
+async def main():
+    task = asyncio.ensure_future(find("a"))
+    while not task.done():
+        await once()
+    await task
+    await find("b")
+asyncio.run(main())
+"""
+
+
+@pytest.mark.requirement("REP-02")
+def test_the_same_events_after_others_than_recorded_are_not_as_recorded(agent):
+    agent.write(JOINS)
+    assert agent.record().code == 0
+    same = agent.replay().json
+    assert (same["outcome"], same["exact_digest"]) == ("ok", same["recorded_digest"])
+    agent.change("    await task\n", "")
+    for to in ((), ("--to", "new.tape")):
+        ran = agent.replay(options=("--output", "json", *to))
+        told, drift = ran.json, ran.json["drift"]
+        assert (ran.code, told["outcome"], told["exit_code"]) == (2, "diverged", 2)
+        assert told["exact_digest"] != told["recorded_digest"]
+        assert (drift["kind"], drift["seq"], drift["name"]) == ("ORDER", 3, "find")
+        assert drift["reason"] == "it came after seq 0 here, and after seq 2 on the tape (causes)"
+
+
 def test_a_failure_that_is_the_tapes_own_is_told_beside_the_agreement(agent):
     agent.write("raise ValueError('always')")
     assert agent.record().code == 1

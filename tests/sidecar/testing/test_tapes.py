@@ -1,6 +1,8 @@
 """The library: a run is recorded, loaded, replayed, checked and reported."""
 
 import json
+import os
+import threading
 import time
 
 import pytest
@@ -48,6 +50,28 @@ def test_where_a_run_leaves_its_tape_it_ends_and_nothing_of_it_is_left(here):
     assert said.splitlines()[0].startswith("tape a: EXTRA_CALL at 3 (decision time.time): ")
     assert said.splitlines()[-1] == "where the change is meant, record it again: so"
     assert active() is None and time.time is before
+
+
+def test_the_same_events_after_others_than_recorded_fail_a_run(tmp_path, request):
+    def threads(*, joins):
+        thread = threading.Thread(target=agent)
+        thread.start()
+        while thread.is_alive():
+            os.sched_yield()
+        if joins:
+            thread.join()
+        agent()
+
+    roots = [request.path.parent]
+    with tapes.record(tmp_path / "a.tape", roots=roots):
+        threads(joins=True)
+    with tapes.replay(tmp_path / "a.tape", roots=roots) as run:
+        threads(joins=True)
+    assert run.drift is None
+    with pytest.raises(tapes.Drifted) as found, tapes.replay(tmp_path / "a.tape", roots=roots):
+        threads(joins=False)
+    assert (found.value.drift.kind, found.value.drift.seq) == ("ORDER", 2)
+    assert "(causes)" in found.value.drift.reason
 
 
 def test_a_run_that_fails_by_itself_fails_so_and_is_no_recording(here, tmp_path):
