@@ -16,8 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from sidecar import clock
 from sidecar.canonical import canonical
 from sidecar.capture.order import VARIABLE, Order, as_text
+from sidecar.capture.record import Circumstances
 from sidecar.tape.model import AgentBuild, Git
 from sidecar.tape.value import address
 
@@ -66,6 +68,33 @@ def environment_digest(path: Sequence[str]) -> str:
         sorted(packages),
     ]
     return address(canonical(told))
+
+
+def circumstances(
+    *,
+    git: Git | None,
+    agent: AgentBuild | None = None,
+    argv: tuple[str, ...] = (),
+    tenant: str = "default",
+    labels: Mapping[str, str] | None = None,
+) -> Circumstances:
+    """What is given of a recording that begins now in this process, with a new id, the time and
+    the packages."""
+    return Circumstances(
+        tape_id=clock.new_id(),
+        now_ns=clock.now_ns(),
+        argv=argv,
+        git=git,
+        agent=agent,
+        env=environment_digest(sys.path),
+        tenant=tenant,
+        labels=dict(labels or {}),
+    )
+
+
+def folders_of(roots: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The folders of an agent's own files: those that are named, or the working directory."""
+    return [Path(root) for root in roots] or [Path.cwd()]
 
 
 def child_environment(order: Order, environment: Mapping[str, str]) -> dict[str, str]:

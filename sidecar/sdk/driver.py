@@ -10,15 +10,14 @@
 import functools
 import inspect
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from sidecar import clock
-from sidecar.capture.process import build_of, environment_digest, git_of
-from sidecar.capture.record import Capture, Circumstances, header_of, redactor_of
+from sidecar.capture.process import build_of, circumstances, folders_of, git_of
+from sidecar.capture.record import Capture, header_of, redactor_of
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.lanes import AGENT
 from sidecar.capture.seams.model_object import METHODS, Model
@@ -67,15 +66,8 @@ def record(
     if running is not None:
         yield Recording(running)
         return
-    folders = [Path(root) for root in roots] or [Path.cwd()]
-    found = Circumstances(
-        tape_id=clock.new_id(),
-        now_ns=clock.now_ns(),
-        git=git_of(folders[0]),
-        agent=build_of(folders[0]),
-        env=environment_digest(sys.path),
-        labels=dict(labels or {}),
-    )
+    folders = folders_of(roots)
+    found = circumstances(git=git_of(folders[0]), agent=build_of(folders[0]), labels=labels)
     with TapeWriter(
         Path(path),
         header_of(found, capture),

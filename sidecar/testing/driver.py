@@ -10,25 +10,23 @@
    is another than recorded is Incomparable.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar import clock
 from sidecar.capture.modes import PlanPlayer, Told, player_of
 from sidecar.capture.plan import Plan
 from sidecar.capture.play import Drift, Drifted, incomparable
-from sidecar.capture.process import environment_digest, git_of
-from sidecar.capture.record import Capture, Circumstances, header_again, redactor_for
+from sidecar.capture.process import circumstances, folders_of, git_of
+from sidecar.capture.record import Capture, header_again, redactor_for
 from sidecar.capture.seams.given import Llm, Tools, called
 from sidecar.capture.seams.guard import guard
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.session import AGENT_NAME, Session, active
 from sidecar.capture.seams.sites import Sites
 from sidecar.errors import SidecarError
-from sidecar.sdk.driver import record
+from sidecar.sdk.driver import Recording, record
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter
 from sidecar.tape.tape import Tape
@@ -41,12 +39,13 @@ class Incomparable(SidecarError):
     """A run and its tape cannot be compared: no failure of the agent, and no pass."""
 
 
-class Running:
+class Running(Recording):
     """A run in progress, recorded or replayed; ``tape`` is the new one at its end, where there is
     one."""
 
     def __init__(self, session: Session, plan: Plan = STRICT) -> None:
-        self._session, self._plan = session, plan
+        super().__init__(session)
+        self._plan = plan
         self.tape: Tape | None = None
 
     @property
@@ -65,13 +64,6 @@ class Running:
         """What was not from the tape, and where the first change took effect."""
         player = self._session.player
         return player.told if isinstance(player, PlanPlayer) else Told()
-
-    def output(self, value: Any) -> None:
-        """What the run answered: it stands in the terminal event, and a replay must say the same.
-
-        Raises nothing; a value that no tape holds is counted as truncated.
-        """
-        self._session.output["output"] = value
 
     def call(
         self,
@@ -147,7 +139,7 @@ def playing(
     ``tape``: see ``playable``. ``to``: the new tape that another mode than strict makes.
     """
     _alone()
-    folders = [Path(root) for root in roots] or [Path.cwd()]
+    folders = folders_of(roots)
     session = Session(Sites(folders), agent=agent)
     session.player = player_of(plan, tape, redactor_for(tape.header.redactor), Codecs(DEFAULT))
     run = Running(session, plan)
@@ -217,14 +209,8 @@ def _anew(
         yield
         return
     waiting, place = waiting_place(to), fixed(to)
-    found = Circumstances(
-        tape_id=clock.new_id(),
-        now_ns=clock.now_ns(),
-        git=git_of(folder),
-        env=environment_digest(sys.path),
-    )
     redactor = redactor_for(tape.header.redactor)
-    header = header_again(tape, plan, found, redactor)
+    header = header_again(tape, plan, circumstances(git=git_of(folder)), redactor)
     try:
         with TapeWriter(waiting, header, redactor=redactor) as writer:
             session.writer = writer

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sidecar import clock
 from sidecar.capture.modes import PlanPlayer, player_of
 from sidecar.capture.modes import Told as Done
 from sidecar.capture.order import (
@@ -31,7 +30,7 @@ from sidecar.capture.order import (
     read_order,
 )
 from sidecar.capture.play import Drift, Drifted, StrictPlayer, incomparable
-from sidecar.capture.process import child_environment, environment_digest
+from sidecar.capture.process import child_environment, circumstances
 from sidecar.capture.record import (
     Circumstances,
     header_again,
@@ -164,13 +163,10 @@ class _Run:
 
     def _circumstances(self) -> Circumstances:
         order = self._order
-        return Circumstances(
-            tape_id=clock.new_id(),
-            now_ns=clock.now_ns(),
+        return circumstances(
             argv=order.argv,
             git=order.git,
             agent=order.build,
-            env=environment_digest(sys.path),
             tenant=order.tenant,
             labels=order.labels,
         )
