@@ -2,7 +2,8 @@
 events a second of CPU (``performance.md``). Beside it, in the same run:
 
 - **agentos-platform 0.4.0** records and replays the same model calls at its provider seam (in the
-  frameworks' interpreter; ``make frameworks``).
+  frameworks' interpreter; ``make frameworks``). Then its demo, by the commands of both: an agent of
+  its own class with a calculator, whose model is a scripted server.
 - **vcrpy** records and plays the same HTTP requests of httpx against a server of this machine.
 
 Seconds are CPU of the process, loading and the digest apart: other work on the machine counts less.
@@ -11,6 +12,7 @@ Seconds are CPU of the process, loading and the digest apart: other work on the 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 
 import httpx  # noqa: E402
 import vcr  # noqa: E402
-from model_rig import ModelServer, Reply  # noqa: E402
+from model_rig import ModelServer, Reply, chat  # noqa: E402
 
 from sidecar.capture.play import StrictPlayer  # noqa: E402
 from sidecar.capture.record import Circumstances, header_of, redactor_of  # noqa: E402
@@ -175,6 +177,70 @@ def agentos(folder, count):
     )
 
 
+def demo(folder, runs):
+    """agentos' demo agent under the commands of both; the CPU of each command, start-up and all."""
+    if not FRAMEWORKS.exists():
+        print("demo        skipped: needs make frameworks")
+        return
+    agent = [str(HERE / "_tape_demo.py"), str(runs)]
+    theirs, ours = str(FRAMEWORKS.with_name("agentos")), [sys.executable, "-P", "-m", "sidecar"]
+    tape = str(folder / "demo.tape")
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "sk-a-key-of-nobody-000000",
+        "PYTHONPATH": str(HERE.parents[1]),
+        "AGENTOS_DEMO_MODE": "false",
+    }
+
+    def spent(command):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, cwd=folder, env=environment
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    def served(command):
+        with ModelServer() as server:
+            for _ in range(runs):
+                server.say(chat(calls=[("calculator", {"expression": "20 + 3"})]), chat("23."))
+            environment["OPENAI_BASE_URL"] = server.openai
+            seconds = spent(command)
+            assert len(server.asked) == 2 * runs
+        return seconds
+
+    bare = served([str(FRAMEWORKS), *agent])
+    recorded_by = {
+        "agentos": served([theirs, "record", "--trace-dir", "demo", "--", *agent]),
+        "tapes": served(
+            [
+                *ours,
+                "tape",
+                "record",
+                "-o",
+                tape,
+                "--capture",
+                "redacted",
+                "--",
+                str(FRAMEWORKS),
+                *agent,
+            ]
+        ),
+    }
+    (trace,) = (folder / "demo").rglob("*.jsonl")
+    played_by = {
+        "agentos": spent([theirs, "replay", "--trace-dir", "demo", "--allow-drift", str(trace)]),
+        "tapes": spent([*ours, "tape", "replay", tape, "--", str(FRAMEWORKS), *agent]),
+    }
+    for name, seconds in recorded_by.items():
+        print(
+            f"demo {name:7} recording {seconds:5.2f} s of CPU for {runs} runs (not recorded"
+            f" {bare:.2f})   replay {played_by[name]:5.2f} s, the whole commands",
+            flush=True,
+        )
+
+
 def http(folder, count):
     """The same HTTP requests by us and by vcrpy."""
     with ModelServer() as server:
@@ -220,11 +286,13 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--events", type=int, default=4000)
     options.add_argument("--requests", type=int, default=300)
+    options.add_argument("--runs", type=int, default=20)
     options = options.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         best = own(folder, options.events)
         agentos(folder, options.events)
+        demo(folder, options.runs)
         http(folder, options.requests)
     if options.events >= 1000 and best < BUDGET:
         sys.exit(1)

@@ -11,7 +11,7 @@ LEAST = {
     "collector": ["--requests", "2"],
     "gateway": ["--calls", "20", "--rounds", "1"],
     "pipeline": ["--requests", "2"],
-    "tapes": ["--events", "200", "--requests", "10"],
+    "tapes": ["--events", "200", "--requests", "10", "--runs", "2"],
     "receive": ["--seconds", "0.2", "--rounds", "1"],
 }
 BENCHES = sorted(
