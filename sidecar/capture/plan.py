@@ -7,6 +7,7 @@
 3. A seam that goes live and is not the mode's own taints the new tape.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
@@ -41,6 +42,16 @@ REQUEST: Final[dict[What, tuple[str, ...]]] = {
     "toolset": ("tools", "functions", "tool_choice", "function_call", "parallel_tool_calls"),
 }
 _ANSWERS: Final = ("result", "fault", "policy", "state")
+# The members of a plan that are one of a few words, and where msgspec says that a value is.
+_WORDS: Final[dict[str, tuple[str, ...]]] = {
+    "mode": MODES,
+    "what": get_args(What),
+    "live": get_args(Seam),
+    "exhausted": get_args(Exhausted),
+}
+_AT: Final = re.compile(
+    r"missing required field `(\w+)`|at `\$(?:\.patches\[\d+\])?\.(\w+)(?:\[[^\]]*\])?`$"
+)
 
 
 class Patch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -189,11 +200,18 @@ def plan_of(value: Any) -> Plan:
     try:
         plan = msgspec.convert(value, Plan)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(_with_words(str(error))) from None
     problems = plan.problems()
     if problems:
         raise ValueError("; ".join(problems))
     return plan
+
+
+def _with_words(said: str) -> str:
+    """What msgspec says of a value, and where it is one of a few words, which ones there are."""
+    found = _AT.search(said)
+    words = None if found is None else _WORDS.get(found[found.lastindex or 0])
+    return said if words is None else f"{said}: it is one of {', '.join(words)}"
 
 
 __all__ = [

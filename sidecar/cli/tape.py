@@ -359,7 +359,15 @@ def _show_event(path: Path, seq: int, output: str, exits: Exits) -> None:
             continue
         if payload is not MISSING:
             value[f"{side}_payload"] = payload
-    emit([value] if output == "jsonl" else value, output, lambda: to_json(value))
+    emit([value] if output == "jsonl" else value, output, lambda: to_json(_told_once(value)))
+
+
+def _told_once(value: dict[str, Any]) -> dict[str, Any]:
+    """An event without the inline form of the payloads that it is told with."""
+    inline = value.get("inl", {})
+    left = {side: one for side, one in inline.items() if f"{side}_payload" not in value}
+    rest = {name: one for name, one in value.items() if name != "inl"}
+    return {**rest, "inl": left} if left else rest
 
 
 def _end(found: Examination) -> Outcome:

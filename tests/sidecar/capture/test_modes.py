@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from capture_rig import Echo, recorded, replayed, run
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.capture.modes import player_of
-from sidecar.capture.plan import Plan, plan_of
+from sidecar.capture.plan import Exhausted, Mode, Plan, What, plan_of
 from sidecar.capture.play import Drifted, StrictPlayer
 from sidecar.capture.record import Circumstances, header_of, redactor_of
 from sidecar.capture.seams.session import Session, current
@@ -17,6 +18,7 @@ from sidecar.capture.seams.sites import Sites
 from sidecar.replay.diff import compare
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter, read_tape
+from sidecar.tape.model import Seam
 
 pytestmark = pytest.mark.requirement("REP-01")
 HERE = Path(__file__).parent
@@ -466,6 +468,22 @@ def test_behind_a_change_each_answer_is_given_once_wherever_it_is_asked_for(tmp_
 )
 def test_a_plan_that_says_too_much_or_too_little_is_refused(plan, said):
     with pytest.raises(ValueError, match=said):
+        plan_of(plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"mode": "counterfactual", "patches": [{"what": "answer", "seq": 1}]}, What),
+        ({"mode": "counterfactual", "patches": [{"what": 3, "seq": 1}]}, What),
+        ({"mode": "counterfactual", "patches": [{"seq": 1}]}, What),
+        ({"mode": "loose"}, Mode),
+        ({"mode": "tools", "live": ["provider", "network"]}, Seam),
+        ({"mode": "tools", "exhausted": {"find": "repeat_first"}}, Exhausted),
+    ],
+)
+def test_a_word_that_a_plan_does_not_know_is_told_with_those_it_does(plan, words):
+    with pytest.raises(ValueError, match=f"it is one of {', '.join(get_args(words))}$"):
         plan_of(plan)
 
 

@@ -58,6 +58,14 @@ def none(tape):
 
 
 @pytest.mark.requirement("TAP-01")
+def test_one_event_is_told_with_each_payload_once(tape):
+    told = run("show", tape, "--event", 0).stdout
+    assert told.count("A-1") == 1 and json.loads(told)["in_payload"] == {"order": "A-1"}
+    whole = json.loads(run("show", tape, "--event", 0, "--output", "json").stdout)
+    assert whole["inl"] == {"in": {"order": "A-1"}}
+
+
+@pytest.mark.requirement("TAP-01")
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [
