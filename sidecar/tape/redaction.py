@@ -119,6 +119,34 @@ _MAYBE: Final = re.compile(
     r"[@=\"]|eyJ|-----|://|[bB][eE][aA][rR]|[spr]k[-_]|AKIA|gh[pousr]_|xox|"
     r"[0-9](?:[ -]?[0-9]){12}"
 )
+# Where a name may be followed by its value, in a text that is no JSON: which of these names are a
+# secret's is asked of the name, and only then is its value looked at.
+_HIDDEN: Final = r"\[[a-z_]{1,32}\]|tok:|hmac:"
+_TAILS: Final = re.compile(  # of a text in lower case: how such a name ends, and what follows it
+    r"(?:pass(?:word|wd|phrase)|pwd|secret|token|cookie|key|credentials?|otp|cvv|cvc|pin"
+    r"|authorization)(?:[\"']?[ \t]{0,8}[:=]|[ \t])"
+)
+_HEADS: Final = re.compile(
+    # name = "value", name: 'value', "name": "value", "name" => "value"
+    r"(?<![\w-])(?P<named>[A-Za-z0-9_-]{2,64})[\"']?[ \t]{0,8}(?:=>|:?=|:)[ \t]{0,8}(?=[\"'])"
+    # --name value, --name "value"
+    r"|(?<![\w-])(?P<option>--?[A-Za-z][\w-]{1,63})[ \t]{1,4}(?![-|])"
+    # a line of its own: name: value
+    r"|^[ \t]{0,64}(?:- )?(?P<line>[A-Za-z0-9_-]{2,64}):[ \t]{1,8}"
+    r"(?:(?:basic|digest|token)[ \t]{1,4})?"
+    r"(?=[^\s\"'\[{|>#]\S{0,8191}[ \t]{0,64}$)"
+    # a header in quotes: -H "name: value"
+    r"|(?<=[\"'])(?P<quoted>[A-Za-z0-9_-]{2,64}):[ \t]{1,8}(?:(?:basic|digest|token)[ \t]{1,4})?"
+    r"(?=[^\s\"'\[{|>#][^\s\"']{0,8191}[\"'])",
+    re.MULTILINE | re.IGNORECASE,
+)
+_VALUES: Final = re.compile(
+    rf"""(?!{_HIDDEN})(?:"(?!{_HIDDEN})((?:[^"\\\n]|\\.){{1,8192}})"""
+    rf"""|'(?!{_HIDDEN})((?:[^'\\\n]|\\.){{1,8192}})|([^\s"'][^\s&;"'<>]{{0,8191}}))"""
+)
+_LINE: Final = re.compile(rf"(?!{_HIDDEN})()()(\S{{1,8192}})")
+_ENDS: Final = ("password", "passwd", "secret", "token", "apikey")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _THIRTEEN: Final = re.compile(r"[0-9](?:[ -]?[0-9]){12}")
 _WORD_BEFORE: Final = re.compile(r"[A-Za-z0-9_-]{2,64}\Z")
 _ASSIGNED: Final = re.compile(r"(?!\[[a-z_]{1,32}\]|tok:|hmac:)[^\s&;,\"'<>]{1,8192}")
@@ -175,9 +203,10 @@ class Redactor:
         by_key = {name: Rule(mode=forms, key=name) for name in SECRET_KEYS}
         by_key |= {_normal(str(rule.key)): rule for rule in rules if rule.key is not None}
         self._by_key = by_key
-        known = [_ASSIGNED.pattern, *(form[1].pattern for form in _FORMS)]
+        named = (_ASSIGNED, _HEADS, _VALUES, _LINE)
+        known = [*(one.pattern for one in (*named, *(form[1] for form in _FORMS))), *_ENDS]
         told = canonical([forms, [msgspec.to_builtins(rule) for rule in rules], SECRET_KEYS, known])
-        version = f"1:{hashlib.sha256(told).hexdigest()[:12]}"
+        version = f"2:{hashlib.sha256(told).hexdigest()[:12]}"
         self._identity = RedactorId(id="agenttwin-light", version=version, key_id=key_id)
 
     @property
@@ -289,10 +318,12 @@ class Redactor:
         return self._forms_in(text)
 
     def _forms_in(self, text: str) -> str:
-        if len(text) <= _SHORT and _MAYBE.search(text) is None:
+        if len(text) <= _SHORT and _MAYBE.search(text) is None and not _may_name(text):
             return text
         for _ in range(_PASSES_MAX):
             after = self._assignments(text)
+            if _may_name(after):
+                after = self._named(after)
             folded = after.lower()
             for class_, pattern, group, needles in _FORMS:
                 if not any(needle in folded for needle in needles or _digits(after)):
@@ -313,7 +344,7 @@ class Redactor:
             word = None
             if text[equals - 1 : equals].isalnum():
                 word = _WORD_BEFORE.search(text, max(place, equals - 64), equals)
-            value = _ASSIGNED.match(text, equals + 1) if word and _names_secret(word[0]) else None
+            value = _ASSIGNED.match(text, equals + 1) if word and names_secret(word[0]) else None
             if value is not None:
                 parts += (
                     text[place : value.start()],
@@ -321,6 +352,24 @@ class Redactor:
                 )
                 place = value.end()
             equals = text.find("=", max(place, equals + 1))
+        return "".join((*parts, text[place:])) if parts else text
+
+    def _named(self, text: str) -> str:
+        """Values replaced that stand in quotes, behind an option, or alone in a line with a name
+        that is a secret's."""
+        parts: list[str] = []
+        place, head = 0, _HEADS.search(text)
+        while head is not None:
+            start = head.end()
+            if names_secret(head[head.lastgroup or 0]):
+                values = _LINE if head.lastgroup == "line" else _VALUES
+                value = values.match(text, head.end())
+                if value is not None:
+                    group = value.lastindex or 0
+                    instead = self._instead(self._forms, "secret", value[group])
+                    parts += (text[place : value.start(group)], instead)
+                    place = start = value.end()
+            head = _HEADS.search(text, start)
         return "".join((*parts, text[place:])) if parts else text
 
     def _form(self, found: re.Match[str], class_: str, group: int) -> str:
@@ -338,15 +387,24 @@ def _pairs(pairs: list[tuple[str, Any]], repeated: list[bool]) -> dict[str, Any]
     return found
 
 
+def _may_name(text: str) -> bool:
+    """Whether a secret's name may stand in a text, with a value behind it."""
+    if not (":" in text or "-" in text or "=" in text):
+        return False
+    return _TAILS.search(text.lower()) is not None
+
+
 def _digits(text: str) -> tuple[str, ...]:
     """What a card's form does not do without: thirteen digits; beginning with one, it is fast."""
     found = _THIRTEEN.search(text)
     return () if found is None else (found[0],)
 
 
-def _names_secret(word: str) -> bool:
-    """Whether a word ends in a secret's key: ``my_api_key``, ``X-Token``."""
-    parts = _normal(word).split("_")
+def names_secret(word: str) -> bool:
+    """Whether a word ends in a secret's key: ``my_api_key``, ``--X-Token``, ``dbPassword``."""
+    if _normal(word).endswith(_ENDS):
+        return True
+    parts = _normal(_CAMEL.sub("_", word)).split("_")
     return any("_".join(parts[start:]) in _SECRETS for start in range(len(parts)))
 
 

@@ -5,13 +5,15 @@
    ``environb``; a listing (iteration, ``items``, ``dict(os.environ)``) is one, and each value it
    takes another. A variable that is not set is an answer.
 2. The value of a variable whose name looks secret stands below a secret's key, so that redaction
-   hides it in its own way; the agent is then handed in replay what stands on the tape. Any other
-   value passes the redactor as all payloads do.
+   hides it in its own way; the agent is then handed in replay what stands on the tape. A boolean is
+   no secret, nor is a number of at most six digits under the name of a measure. Any other value
+   passes the redactor as all payloads do.
 3. What the agent writes it reads again, as it was recorded. Written is the process's environment,
    for libraries that read it; after a replay what was written is taken back.
 """
 
 import os
+import re
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import ask
@@ -24,6 +26,17 @@ _WORDS: Final = frozenset(
 )
 _LAST: Final = frozenset(("key", "keys", "pass", "pwd", "token", "pin", "otp", "auth", "pat"))
 _ENDS: Final = ("password", "passwd", "secret", "token", "apikey")
+_BOOLEANS: Final = frozenset(("", "0", "1", "true", "false", "yes", "no", "on", "off"))
+_SMALL: Final = re.compile(r"-?[0-9]{1,6}", re.ASCII)
+_BOUNDS: Final = frozenset(("max", "min", "num"))
+_MEASURES: Final = frozenset(
+    (
+        *("tokens", "limit", "limits", "max", "min", "length", "len", "size", "bytes", "bits"),
+        *("count", "number", "age", "ttl", "expiry", "expires", "lifetime", "timeout", "interval"),
+        *("ms", "seconds", "secs", "minutes", "hours", "days", "attempts", "retries", "tries"),
+        *("rounds", "iterations", "budget", "quota", "rate", "cost", "port", "version"),
+    )
+)
 _written: Final[dict[str, str | None]] = {}
 
 
@@ -42,6 +55,16 @@ def install(session: Session) -> None:
         wrapping.method(environ, name, handler)
     _written.clear()
     session.on_end(lambda: _take_back(session))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable's value is one: its name looks so, and the value is no boolean, nor a
+    small number where the name is that of a measure (``PASSWORD_LENGTH``, ``MAX_TOKEN``)."""
+    if not looks_secret(name) or value.lower() in _BOOLEANS:
+        return False
+    parts = name.lower().replace("-", "_").split("_")
+    measures = parts[-1] in _MEASURES or parts[0] in _BOUNDS
+    return not (measures and _SMALL.fullmatch(value))
 
 
 def looks_secret(name: str) -> bool:
@@ -73,7 +96,7 @@ def _read(session: Session, real: Any, environ: Any, key: Any) -> str | None:
     def tell(value: str | None) -> Any:
         if value is None:
             return {"unset": True}
-        if looks_secret(name):  # a text, so that what redaction leaves of it is one
+        if is_secret(name, value):  # a text, so that what redaction leaves of it is one
             return {"secret": {name: value.encode(errors="backslashreplace").decode()}}
         return {"value": {name: told(value)}}
 

@@ -5,7 +5,8 @@
    ``os.system`` are a tool called ``subprocess``: the command, the folder and what it is fed are
    the arguments; its exit and what it wrote, as far as that was caught, are the result.
 2. The environment it gets is not told. The interpreter's own path is ``{python}``, and a folder is
-   told from the working directory, so that a tape is one on every machine.
+   told from the working directory, so that a tape is one on every machine. What follows an option
+   with a secret's name stands below the key ``secret``, so that redaction hides it.
 3. ``Popen`` itself, and asyncio's programs, are no seam: they pass unseen when recorded, and a
    strict replay ends there.
 """
@@ -22,6 +23,7 @@ from sidecar.capture.seams.forms import described, reshaped, shaped
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.tools import entered
+from sidecar.tape.redaction import names_secret
 
 NAME: Final = "subprocess"
 
@@ -110,7 +112,7 @@ def _ran(session: Session, args: Any, kwargs: Any, real: Callable[[], Any], comm
 def _given(args: Any, kwargs: Any) -> dict[str, Any]:
     command = args[0] if args else kwargs.get("args")
     words = [command] if isinstance(command, str | bytes | os.PathLike) else [*(command or ())]
-    found: dict[str, Any] = {"command": [described(_word(one)) for one in words]}
+    found: dict[str, Any] = {"command": _words(words)}
     if kwargs.get("shell"):
         found["shell"] = True
     if kwargs.get("cwd") is not None:
@@ -118,6 +120,16 @@ def _given(args: Any, kwargs: Any) -> dict[str, Any]:
     if kwargs.get("input") is not None:
         found["input"] = described(kwargs["input"])
     return found
+
+
+def _words(words: list[Any]) -> list[Any]:
+    told, option = [], False
+    for one in words:
+        said = described(_word(one))
+        is_option = isinstance(said, str) and said.startswith("-")
+        told.append({"secret": said} if option and not is_option else said)
+        option = is_option and names_secret(said)
+    return told
 
 
 def _word(word: Any) -> Any:

@@ -97,3 +97,23 @@ def test_another_command_is_a_drift_and_is_not_run(tmp_path, monkeypatch):
     session = replayed(tape, lambda: agent("more"))
     assert (session.drift.kind, session.drift.seq) == ("ARGS", 1)
     assert (tmp_path / "ran").read_text() == "x"
+
+
+@pytest.mark.parametrize("shell", [False, True])
+def test_a_secret_among_a_commands_words_is_not_on_the_tape(tmp_path, shell):
+    words = ["--token", "hunter22", "--my-api-key=hunter22", "--max-tokens", "5", "--pwd", "--x"]
+    command = "true --token hunter22 --password 'hunter22' --api-key=\"hunter22\""
+
+    def agent():
+        programs.install(active())
+        subprocess.run(command if shell else ["true", *words], shell=shell)
+
+    tape = recorded(tmp_path / "a.tape", agent, capture="redacted")
+    assert b"hunter22" not in (tmp_path / "a.tape").read_bytes()
+    assert replayed(tape, agent, capture="redacted").drift is None
+    said = tape.events[1].inl["in"]["command"]
+    if shell:
+        assert said == ["true --token [secret] --password '[secret]' --api-key=\"[secret]\""]
+    else:
+        told = ["--token", {"secret": "[secret]"}, "--my-api-key=[secret]", "--max-tokens", "5"]
+        assert said == ["true", *told, "--pwd", "--x"]

@@ -139,6 +139,36 @@ def test_a_secrets_value_is_never_on_the_tape_and_a_replay_hands_out_what_is(
     assert tape.seal.leaks.found == 0 < tape.seal.leaks.sought
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("MAX_OUTPUT_TOKENS", "4096"), ("TOKEN_LIMIT", "128000"), ("MAX_TOKEN", "4096")),
+        *(("PASSWORD_MIN_LENGTH", "12"), ("SECRET_ROTATION_DAYS", "-1"), ("COOKIE_TTL", "86400")),
+        *(("USE_AUTH", "true"), ("NEEDS_TOKEN", "0"), ("COOKIE_SECURE", "False")),
+    ],
+)
+def test_a_measure_or_a_boolean_is_no_secret_whatever_its_name_looks_like(
+    tmp_path, variable, name, value
+):
+    variable.setenv(name, value)
+    was, now, _ = both(tmp_path / "a.tape", ENV, lambda: os.environ[name], capture="redacted")
+    assert was == now == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("DB_PASSWORD", "123456"), ("CARD_PIN", "1234"), ("LOGIN_OTP", "123456")),
+        *(("PASSWORD_LENGTH", "1234567"), ("SECRET_SIZE", "12a"), ("SECRET_SIZE", "\u0661")),
+        *(("MAX_KEY", "12.5"), ("CREDENTIALS_1", "1234")),
+    ],
+)
+def test_a_number_under_a_secrets_own_name_is_one(tmp_path, variable, name, value):
+    variable.setenv(name, value)
+    was, now, _ = both(tmp_path / "a.tape", ENV, lambda: os.environ[name], capture="redacted")
+    assert (was, now) == (value, "[secret]")
+
+
 def test_a_secret_in_another_value_is_redacted_by_its_form(tmp_path, variable):
     variable.setenv("SOME_URL", f"postgres://me:{SECRET}@db/x")
     was, now, _ = both(tmp_path / "a.tape", ENV, lambda: os.environ["SOME_URL"], capture="redacted")

@@ -1,6 +1,7 @@
 """The laws of redaction on a tape, and that nothing planted stays."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,10 @@ SECRETS = st.sampled_from(
         "https://x.example/a?api_key=hunter22&x=1;password=hunter22,token=token=hunter22",
         "postgresql://ada:hunter22@db/x and https://hunter22@x.example",
         "password==hunter22",
+        'DB_PASSWORD="hunter22" and token = \'hunter22 x\'; --api-key hunter22 --pwd "hunter22"',
+        "a: 1\n- password: hunter22\nX-Api-Key: hunter22\nAuthorization: Basic hunter22=",
+        "{'password': 'hunter22', 'dbPassword': \"hunter22\"} -H 'X-Token: hunter22'",
+        'password: "hunter22 --token hunter22',
     ]
 )
 KEYS = st.sampled_from(["password", "API-Key", "x", "email", "ada@example.com", "bob@example.com"])
@@ -104,10 +109,47 @@ PADDING = "and so on, " * 40
         ("Bearer abcdefghij", "Bearer [bearer]"),
         ("bearer of news", "bearer of news"),
         ("ghp_" + "a" * 36, "[api_key]"),
+        ('DB_PASSWORD="a b"; PGPASSWORD=c', 'DB_PASSWORD="[secret]"; PGPASSWORD=[secret]'),
+        ("token = 'a\\'b' apiKey => \"c\"", "token = '[secret]' apiKey => \"[secret]\""),
+        ("password: \"a\" {'pin': 'b'}", "password: \"[secret]\" {'pin': '[secret]'}"),
+        (
+            "run --token a --api-key=b -pwd 'c d' --x",
+            "run --token [secret] --api-key=[secret] -pwd '[secret]' --x",
+        ),
+        ("-H 'X-Api-Key: a' --token-limit 5", "-H 'X-Api-Key: [secret]' --token-limit 5"),
+        (
+            "the token: is here, password='' max_tokens: \"5\"",
+            "the token: is here, password='' max_tokens: \"5\"",
+        ),
     ],
 )
 def test_each_form_is_found_in_short_texts_and_in_long_ones(text, after, around):
     assert redactor().text(around.format(text)) == around.format(after)
+
+
+def test_a_value_alone_in_a_line_with_a_secrets_name_is_found():
+    text = "db:\n  - password: a1\n    tokens: 5\nAuthorization: Basic YTpi\n"
+    after = "db:\n  - password: [secret]\n    tokens: 5\nAuthorization: Basic [secret]\n"
+    assert redactor().text(text) == after
+
+
+def test_no_text_of_names_takes_longer_than_its_length():
+    def seconds(text):
+        started = time.process_time()
+        redactor().text(text)
+        return time.process_time() - started
+
+    for piece in (
+        'token: "',
+        "password = '",
+        "--token ",
+        "pin",
+        "token:",
+        "a-",
+        "\ntoken: x ",
+        "'k: ",
+    ):
+        assert seconds(piece * (100_000 // len(piece))) < 2
 
 
 @pytest.mark.requirement("TAP-01")
