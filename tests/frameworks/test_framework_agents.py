@@ -119,3 +119,60 @@ def test_one_character_of_its_prompt_is_a_drift_of_the_prompt(copied):
     tape = read_tape(copied.folder / "run.tape")
     first = next(one for one in tape.events if one.kind == "llm_call")
     assert (ran.json["drift"]["kind"], ran.json["drift"]["seq"]) == ("PROMPT", first.seq)
+
+
+ASKING = {
+    "langgraph_agent.py": (
+        'return {"messages": [MODEL.invoke(state["messages"])]}',
+        """said = MODEL.invoke(state["messages"])
+    for call in said.tool_calls:
+        if call["args"] == {"order": 3}:
+            call["args"] = {"order": 3}
+    return {"messages": [said]}""",
+    ),
+    "pydantic_ai_agent.py": (
+        "agent = Agent(OpenAIChatModel(",
+        """
+class Own(OpenAIChatModel):
+    async def request(self, *args, **named):
+        said = await super().request(*args, **named)
+        for part in said.parts:
+            if getattr(part, "args", None) == '{"order": 3}':
+                part.args = '{"order": 3}'
+        return said
+
+
+agent = Agent(Own(""",
+    ),
+    "openai_agents_agent.py": (
+        "    model = OpenAIChatCompletionsModel(",
+        """    class Own(OpenAIChatCompletionsModel):
+        async def get_response(self, *args, **named):
+            said = await super().get_response(*args, **named)
+            for each in said.output:
+                if getattr(each, "arguments", None) == '{"order": 3}':
+                    each.arguments = '{"order": 3}'
+            return said
+
+    model = Own(""",
+    ),
+}
+"""Agents whose own code stands between what a model says and what a tool is asked."""
+
+
+@pytest.mark.requirement("REP-02")
+@pytest.mark.parametrize("script", ASKING)
+def test_one_argument_of_a_tool_is_a_drift_of_its_arguments(script, tmp_path):
+    agent = AgentFolder(tmp_path, PYTHON, script)
+    shutil.copy(AGENTS / script, tmp_path / script)
+    agent.change(*ASKING[script])
+    with ModelServer() as server:
+        server.say(chat(calls=[("look_up", {"order": 3})]), chat("Done."))
+        agent.environment["MODEL_URL"] = server.openai
+        assert agent.record(ORDER).code == 0
+    before, after = ASKING[script][1].rsplit('{"order": 3}', 1)
+    agent.change(ASKING[script][1], before + '{"order": 4}' + after)
+    ran = agent.replay(ORDER)
+    assert ran.code == 2, ran.err
+    (asked,) = (one for one in read_tape(tmp_path / "run.tape").events if one.kind == "tool_call")
+    assert (ran.json["drift"]["kind"], ran.json["drift"]["seq"]) == ("ARGS", asked.seq)
