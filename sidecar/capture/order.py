@@ -19,6 +19,8 @@ from sidecar.capture.record import Capture
 from sidecar.tape.model import AgentBuild, Git
 
 VARIABLE: Final = "AGENTTWIN_CAPTURE"
+BEGUN: Final = ".begun"
+"""Of a file beside the report: a process has taken the tape, whatever becomes of it."""
 Mode = Literal["record", "replay"]
 ReplayOutcome = Literal["ok", "diverged", "miss", "incomparable"]
 _MISSED: Final = ("EXTRA_CALL", "MISSING_CALL")

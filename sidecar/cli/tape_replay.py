@@ -150,7 +150,7 @@ def replay(
             value |= compared(tape, recorded, new, found, to, live)
         if plan.mode == "counterfactual" and plan.live and value["outcome"] == "shown" and controls:
             value["effect"] = effect(order, again, place, runs=controls, assertions=assertions)
-    for line in lines_of(value, ended.fault):
+    for line in lines_of(value, ended.fault, begun=ended.begun):
         talk(line)
     if output == "text":
         for line in shown(value):

@@ -64,8 +64,8 @@ def _took(event: Event) -> int:
     return event.t.get("end", 0) - event.t.get("start", 0)
 
 
-def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
-    """How it went, in a line or two."""
+def lines_of(value: dict[str, Any], fault: str | None, *, begun: bool) -> list[str]:
+    """How it went, in a line or two. ``begun``: an agent had taken the tape."""
     tape, drift = plain(value["tape"]), value.get("drift")
     if fault is not None:
         return [f"error: {plain(fault)}"]
@@ -87,6 +87,11 @@ def lines_of(value: dict[str, Any], fault: str | None) -> list[str]:
         how = "as recorded" if value["mode"] == "strict" else f"as its mode says ({value['mode']})"
         failed = f"; the agent failed as it did then (exit {value['target_exit']})"
         return [f"{tape}: {how}, {value['events']} events{failed if value['target_exit'] else ''}"]
+    if begun:
+        return [
+            f"error: the agent ended (exit {value['target_exit']}) without its exit handlers, as "
+            "by os._exit: what it did until then is no verdict"
+        ]
     return [
         "error: nothing was replayed: no Python process ran a file of the agent's own. "
         "Name their folder with --root; python -E and -I cannot be seen."

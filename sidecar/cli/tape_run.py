@@ -23,7 +23,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from sidecar.capture.order import Order
+from sidecar.capture.order import BEGUN, Order
 from sidecar.capture.process import child_environment
 from sidecar.errors import SidecarError
 from sidecar.tape.files import end_again
@@ -47,13 +47,14 @@ F = Callable[..., Any]
 class Ended(Struct, frozen=True, kw_only=True):
     """How a child ended. ``code``: what it returned; ``signal``: the name of what ended it.
 
-    ``late``: it was ended at its deadline.
+    ``late``: it was ended at its deadline. ``begun``: it, or what it started, had taken the tape.
     """
 
     code: int | None
     signal: str | None
     told: dict[str, Any] | None
     late: bool = False
+    begun: bool = False
 
     @property
     def fault(self) -> str | None:
@@ -152,12 +153,13 @@ def run(
         code, late = _run(
             command, child_environment(told, os.environ), seconds, folder, quiet=quiet
         )
-        said = _said(report)
+        said, begun = _said(report), Path(f"{report}{BEGUN}").exists()
     if code < 0:
-        return Ended(code=None, signal=signal.Signals(-code).name, told=said, late=late)
+        name = signal.Signals(-code).name
+        return Ended(code=None, signal=name, told=said, late=late, begun=begun)
     if order.mode == "record" and said is not None and said.get("ended") is not None:
         said["fault"] = said.get("fault") or _settled(Path(order.tape), said["ended"], code)
-    return Ended(code=code, signal=None, told=said, late=late)
+    return Ended(code=code, signal=None, told=said, late=late, begun=begun)
 
 
 def _settled(tape: Path, ended: str, code: int) -> str | None:

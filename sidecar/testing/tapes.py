@@ -18,7 +18,6 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -37,6 +36,7 @@ from sidecar.tape.model import Seam
 from sidecar.tape.tape import Tape
 from sidecar.testing.driver import Incomparable, Running, playable, playing, recording
 from sidecar.testing.files import StrPath, load, named
+from sidecar.testing.hidden import hidden
 from sidecar.testing.told import drift_text, findings_text
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def check(
     )
 
 
-@contextmanager
+@hidden(Drifted, Incomparable)
 def replay(
     path: StrPath,
     *,
@@ -142,7 +142,7 @@ def replay(
         yield run
 
 
-@contextmanager
+@hidden(Drifted, Incomparable)
 def counterfactual(
     path: StrPath,
     *patches: Patch,

@@ -13,6 +13,7 @@ import atexit
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ import msgspec
 from sidecar.capture.modes import PlanPlayer, player_of
 from sidecar.capture.modes import Told as Done
 from sidecar.capture.order import (
+    BEGUN,
     VARIABLE,
     Order,
     Replayed,
@@ -126,6 +128,8 @@ class _Run:
     def _open(self, session: Session) -> bool:
         os.environ.pop(VARIABLE, None)
         _restore_path(self._order)
+        with suppress(OSError):
+            Path(f"{self._order.report}{BEGUN}").touch()
         try:
             return self._record(session) if self._order.mode == "record" else self._play(session)
         except SidecarError as error:

@@ -109,7 +109,7 @@ def _said(value: Mapping[str, Any], *, place: bool = True) -> str:
         return f"{drift['kind']} at seq {drift['seq']}{what}: {drift['reason']}"
     if value["target_signal"] is not None:
         return f"{value['target_signal']} ended the agent"
-    return _SAID.get(value["outcome"], f"nothing was replayed ({value['outcome']})")
+    return _SAID.get(value["outcome"], f"no verdict ({value['outcome']})")
 
 
 def _nearest(candidates: list[Mapping[str, Any]]) -> str:

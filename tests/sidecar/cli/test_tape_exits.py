@@ -109,3 +109,15 @@ def test_an_agent_that_now_fails_by_an_exit_is_not_as_recorded(agent, text):
     agent.write(text)  # it does not ask the time any more, either
     ran = agent.replay()
     assert (ran.code, ran.json["outcome"]) == (1, "target_crash")
+
+
+def test_an_agent_that_ends_without_its_exit_handlers_is_told_apart_from_one_not_seen(agent):
+    agent.write("import time; time.time()")
+    assert agent.record().code == 0
+    agent.write("import os; os._exit(0)")
+    ran = agent.replay(options=())
+    assert ran.code == 3
+    assert "the agent ended (exit 0) without its exit handlers, as by os._exit" in ran.err
+    assert "nothing was replayed" not in ran.err
+    ran = agent.sidecar("tape", "replay", "run.tape", "--", agent.python, "-c", "pass")
+    assert ran.code == 3 and "nothing was replayed: no Python process ran" in ran.err

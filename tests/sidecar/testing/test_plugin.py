@@ -17,6 +17,7 @@ from sidecar.tape.compose import Fact
 from sidecar.tape.files import TapeWriter, read_tape
 from sidecar.tape.model import Header
 from sidecar.testing import taped as loaded_once
+from sidecar.testing import tapes
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.requirement("SDK-02")
@@ -110,6 +111,49 @@ def test_a_test_is_recorded_once_and_then_replayed_from_its_tape(project):
     assert place.read_bytes() == recorded
     ends(taped(project, record="all"), passed=1)
     assert place.read_bytes() != recorded
+
+
+LIBRARY = """
+    import myagent, pytest
+    from sidecar.testing import tapes
+
+    def test_more():
+        with tapes.replay("run.tape") as run:
+            myagent.agent(2)
+
+    def test_swallowed():
+        with tapes.replay("run.tape") as run:
+            try:
+                myagent.agent(2)
+            except BaseException:
+                pass
+
+    def test_less():
+        with tapes.replay("run.tape") as run:
+            pass
+
+    def test_partial():
+        with tapes.replay("partial.tape") as run:
+            pass
+
+    def test_own_failure():
+        with tapes.replay("run.tape") as run:
+            raise ValueError("own")
+"""
+
+
+def test_a_drift_through_the_library_is_told_without_our_own_lines(project):
+    with tapes.record("run.tape", roots=[project.path]) as made:
+        project.syspathinsert()
+        made.output(importlib.import_module("myagent").agent())
+    Path("partial.tape").write_bytes(Path("run.tape").read_bytes()[:-40])
+    project.makepyfile(test_run=LIBRARY)
+    said = ends(run(project, "--tb=short"), failed=5)
+    places = {
+        line.rpartition(":")[0].rpartition(":")[0] for line in said.splitlines() if ": in " in line
+    }
+    assert places == {"test_run.py", "myagent.py"}
+    assert said.count("Drifted") >= 3 and "Incomparable" in said and "ValueError: own" in said
 
 
 def test_without_a_word_to_record_a_tape_that_is_not_there_is_an_error_and_none_is_made(project):
