@@ -104,7 +104,9 @@ class Crossing:
         "_over",
         "_played",
         "_session",
+        "_silent",
         "_start",
+        "absent",
         "attributes",
         "chunks",
         "error",
@@ -121,7 +123,8 @@ class Crossing:
         self._attr: Mapping[str, Any] = {}
         self._chunks: list[str] = []
         self._call: int | None = None
-        self._over = self._awaited = False
+        self._over = self._awaited = self._silent = False
+        self.absent: Drift | None = None
         self._first = self._last = -1  # played: the recorded events, the same but for a tool's
         self._played: Played | None = None
         self.played = False
@@ -218,6 +221,10 @@ class Crossing:
             return
         self._over = True
         self._session._open.pop(id(self), None)
+        if self._silent and status == "cancelled":
+            return
+        if self.absent is not None:
+            raise self._session._drifted(self.absent)
         self._session.write(self, status, out, error, use or {})
 
 
@@ -270,13 +277,15 @@ class Session:
         attributes: Mapping[str, Any] | None = None,
         awaited: bool = False,
         piecemeal: bool = False,
+        silent: bool = False,
     ) -> Crossing:
         """A crossing is made. Raises Drifted where the tape played holds no such one.
 
         ``site``: the kernel finds the first frame of the agent's own files where none is given.
         ``label`` tells apart crossings of one site that are made for different things.
         ``piecemeal``: an answer that is read, if not streamed; played, the seam says when it is
-        over, as of a stream.
+        over, as of a stream. ``silent``: where it is cancelled it is no event; played, one that the
+        tape does not hold is a drift (``absent``) only when it ends otherwise.
         """
         if self.drift is not None:
             raise Drifted(self.drift)
@@ -300,7 +309,7 @@ class Session:
         x = Crossing(self, asked, lane)
         if attributes:
             x._attr = attributes
-        x._awaited = awaited
+        x._awaited, x._silent = awaited, silent
         if self.player is not None and self._decided(x, asked):
             whole = not awaited and not piecemeal and x.chunks is None
             stays = whole and self.turns is not None and self._was_cut_off(x)
@@ -605,6 +614,9 @@ class Session:
         if isinstance(found, Live):
             return False
         if isinstance(found, Drift):
+            if x._silent and found.kind == "EXTRA_CALL" and found.expected is None:
+                x.absent = found
+                return False
             self._asked_for(x, found)
             raise self._drifted(found)
         x._played, x.played = found, True

@@ -6,7 +6,7 @@ as far as it must.
    ``asyncio.run`` take over what the others had done.
 2. The first task of a loop is who runs the loop, and no lane of its own.
 3. Recorded: ``asyncio.wait`` and ``as_completed`` of the agent's own files, as which of the given
-   were done, by their place; replayed, the same are.
+   were done, by their place; replayed, the same are. So is how ``wait_for`` ended.
 4. In a strict replay a loop that has nothing to do does not wait: its clock goes to its next timer,
    and where there is none, the earliest answer that is waited for is handed over. Where threads
    are at work it waits for them, as long as it may be that they go on.
@@ -27,6 +27,7 @@ from sidecar.capture.seams.handing import Hands
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import LANE, Lane, tasks_are
 from sidecar.capture.seams.session import Session, current
+from sidecar.capture.seams.tasks_timeouts import timed
 from sidecar.capture.seams.threads import is_known, lane_of
 from sidecar.capture.seams.turns import Turns
 
@@ -179,9 +180,16 @@ def _install_joins(session: Session) -> None:
     patch(session, gathering, "__iter__", gathered)
     wait_for = tasks.wait_for
 
-    async def waited_for(fut: Any, timeout: Any = None, **more: Any) -> Any:
-        if current() is None:
-            return await wait_for(fut, timeout, **more)
+    def waited_for(fut: Any, timeout: Any = None, **more: Any) -> Any:
+        seen = current()
+        if seen is None:
+            return wait_for(fut, timeout, **more)
+        site = seen.caller()
+        if site is None or timeout is None or more:
+            return joining(fut, timeout, **more)
+        return timed(seen, site, fut, timeout, wait_for, joined)
+
+    async def joining(fut: Any, timeout: Any, **more: Any) -> Any:
         task = asyncio.ensure_future(fut)
         try:
             return await wait_for(task, timeout, **more)

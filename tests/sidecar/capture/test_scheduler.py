@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from capture_rig import session_of
 
-from sidecar.capture.play import StrictPlayer
+from sidecar.capture.play import Drifted, StrictPlayer
 from sidecar.capture.record import Circumstances, header_of, redactor_of
 from sidecar.capture.seams import install as seams
 from sidecar.capture.seams.session import current
@@ -407,6 +407,128 @@ def test_who_got_something_from_another_comes_after_it(tmp_path, agent):
     result = next(one.seq for one in tape.events if one.kind == "tool_result")
     (last,) = causes(tape)["b"]
     assert result in (last, *tape.events[last].cause)
+
+
+async def too_late(ask, waiting):
+    """What is waited for comes after the time was up; replayed, it could come before."""
+    task = asyncio.ensure_future(ask("a"))
+    try:
+        said = await asyncio.wait_for(waiting(task), 0.001)
+    except TimeoutError:
+        said = "late"
+        ask.order += "ab"
+        ask.release()
+    while not task.done():
+        await asyncio.sleep(0)
+    return said, await ask("b")
+
+
+async def in_a_queue(task):
+    todo = asyncio.Queue()
+    task.add_done_callback(lambda _: todo.put_nowait("a!"))
+    return await todo.get()
+
+
+async def set_for_all(task):
+    done = asyncio.Event()
+    task.add_done_callback(lambda _: done.set())
+    await done.wait()
+    return "a!"
+
+
+@pytest.mark.requirement("REP-01")
+@pytest.mark.parametrize("waiting", [asyncio.shield, in_a_queue, set_for_all])
+def test_a_time_that_was_up_is_up_again(tmp_path, waiting):
+    async def agent(ask):
+        return await too_late(ask, waiting)
+
+    _, said = twice(tmp_path, agent, World())
+    assert said == ("late", "b!")
+
+
+async def in_time(ask):
+    tick()
+    return await asyncio.wait_for(ask("a"), 60), await asyncio.wait_for(ask("b"), 60)
+
+
+async def failing_in_time(ask):
+    try:
+        await asyncio.wait_for(ask("bad"), 60)
+    except LookupError as error:
+        return str(error)
+
+
+async def all_at_once(ask):
+    return await asyncio.gather(*(asyncio.wait_for(ask(one), 60) for one in "abc"))
+
+
+async def one_that_goes_on(ask):
+    async def stubborn():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return await ask("a")
+
+    return await asyncio.wait_for(stubborn(), 0.001)
+
+
+async def stopped_from_outside(ask):
+    async def waits():
+        await asyncio.wait_for(asyncio.Event().wait(), 60)
+
+    task = asyncio.ensure_future(waits())
+    said = await ask("a")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    tick()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("agent", "order", "ended"),
+    [
+        (in_time, "ab", [False, False]),
+        (failing_in_time, ["bad"], [False]),
+        (all_at_once, "cab", [False, False, False]),
+        (one_that_goes_on, "a", [True]),
+        (stopped_from_outside, "a", []),
+    ],
+)
+def test_how_a_wait_with_a_limit_ended_is_on_the_tape(tmp_path, agent, order, ended):
+    tape, _ = twice(tmp_path, agent, World(order))
+    found = [one for one in tape.events if one.name == "asyncio.wait_for"]
+    assert [one.inl["out"]["timed_out"] for one in found] == ended
+
+
+def test_a_wait_that_was_stopped_and_now_ends_by_itself_is_a_drift(tmp_path):
+    def agent(ask, *, stops):
+        async def main():
+            done = asyncio.Event()
+            task = asyncio.ensure_future(waits(done))
+            await ask("a")
+            await asyncio.sleep(0)
+            task.cancel() if stops else done.set()
+            await asyncio.wait([task])
+
+        async def waits(done):
+            await asyncio.wait_for(done.wait(), 60)
+
+        return main
+
+    path = tmp_path / "a.tape"
+    writer = TapeWriter(path, header_of(Circumstances(tape_id="t", now_ns=0), "full"))
+    play(session_of(writer), agent(World("a"), stops=True))
+    writer.seal()
+    for stops in (True, False):
+        player = StrictPlayer(read_tape(path), redactor_of("redacted"), Codecs(DEFAULT))
+        session = session_of(player=player)
+        try:
+            play(session, agent(World(), stops=stops))
+        except Drifted:
+            pass
+        drift = session.drift and (session.drift.kind, session.drift.asked.name)
+        assert drift == (None if stops else ("EXTRA_CALL", "asyncio.wait_for"))
 
 
 def follower(ask, *, joins):
