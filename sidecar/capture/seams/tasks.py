@@ -6,7 +6,7 @@ as far as it must.
    ``asyncio.run`` take over what the others had done.
 2. The first task of a loop is who runs the loop, and no lane of its own.
 3. Recorded: ``asyncio.wait`` and ``as_completed`` of the agent's own files, as which of the given
-   were done, by their place; replayed, the same are. So is how ``wait_for`` ended.
+   were done, by their place; replayed, the same are. So is how ``wait_for`` and ``timeout`` ended.
 4. In a strict replay a loop that has nothing to do does not wait: its clock goes to its next timer,
    and where there is none, the earliest answer that is waited for is handed over. Where threads
    are at work it waits for them, as long as it may be that they go on.
@@ -27,7 +27,7 @@ from sidecar.capture.seams.handing import Hands
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import LANE, Lane, tasks_are
 from sidecar.capture.seams.session import Session, current
-from sidecar.capture.seams.tasks_timeouts import timed
+from sidecar.capture.seams.tasks_timeouts import blocks, timed
 from sidecar.capture.seams.threads import is_known, lane_of
 from sidecar.capture.seams.turns import Turns
 
@@ -79,6 +79,7 @@ def install(session: Session) -> None:
     _install_joins(session)
     _install_pools(session)
     _install_races(session)
+    blocks(session, patch)
     _install_time(session)
 
 

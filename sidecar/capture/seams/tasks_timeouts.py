@@ -1,4 +1,4 @@
-"""SCHEDULER, asyncio: how a ``wait_for`` of the agent's own files ended, by itself or by its time.
+"""SCHEDULER, asyncio: how ``wait_for`` and ``timeout`` of the agent's own files ended.
 
 **Rules**
 1. Recorded: a decision, whether the time was up (``timed_out``); what was waited for comes before.
@@ -13,7 +13,7 @@ import math
 from asyncio import tasks
 from typing import Any
 
-from sidecar.capture.seams.session import Crossing, Session
+from sidecar.capture.seams.session import Crossing, Session, current
 from sidecar.capture.seams.sites import Site
 
 
@@ -93,3 +93,59 @@ def _was_told_to_stop(task: Any) -> bool:
 def _told(limit: Any) -> float | None:
     number = float(limit)
     return number if math.isfinite(number) else None
+
+
+def blocks(session: Session, patch: Any) -> None:
+    """Patch the blocks of ``asyncio.timeout`` and ``timeout_at``, where there are such."""
+    kind: Any = getattr(asyncio, "Timeout", None)
+    if kind is None:
+        return
+    enter, leave = kind.__aenter__, kind.__aexit__
+
+    def aenter(self: Any) -> Any:
+        seen = current()
+        site = None if seen is None or self.when() is None else seen.caller()
+        return enter(self) if seen is None or site is None else entered(self, seen, site)
+
+    async def entered(self: Any, seen: Session, site: Site) -> Any:
+        x = seen.enter(
+            kind="decision",
+            seam="scheduler",
+            name="asyncio.timeout",
+            site=site,
+            label="asyncio.timeout",
+            awaited=True,
+            silent=True,
+        )
+        self._agenttwin = seen, x
+        if x.absent is None and (not x.played or x.out["timed_out"]):
+            return await enter(self)
+        when, self._when = self._when, None  # it does not come
+        found = await enter(self)
+        self._when = when
+        return found
+
+    async def aexit(self: Any, *error: Any) -> Any:
+        seen, x = self.__dict__.pop("_agenttwin", (None, None))
+        if x is None:
+            return await leave(self, *error)
+        stopped = error[0] is not None and not issubclass(error[0], Exception)
+        if not x.played:
+            if stopped and not self.expired():
+                x.cancelled()
+            x.settle()
+            x.done({"timed_out": self.expired()})
+            return await leave(self, *error)
+        if self.expired() > x.out["timed_out"] or (stopped and not self.expired()):
+            return await leave(self, *error)  # not as recorded: it is not over, and so a drift
+        early = x.out["timed_out"] and not self.expired()
+        await seen.turn(x)
+        x.settle()
+        x.done()
+        if early:
+            await leave(self, None, None, None)
+            raise TimeoutError
+        return await leave(self, *error)
+
+    patch(session, kind, "__aenter__", aenter)
+    patch(session, kind, "__aexit__", aexit)

@@ -409,11 +409,11 @@ def test_who_got_something_from_another_comes_after_it(tmp_path, agent):
     assert result in (last, *tape.events[last].cause)
 
 
-async def too_late(ask, waiting):
+async def too_late(ask, waiting, limit):
     """What is waited for comes after the time was up; replayed, it could come before."""
     task = asyncio.ensure_future(ask("a"))
     try:
-        said = await asyncio.wait_for(waiting(task), 0.001)
+        said = await limit(waiting(task), 0.001)
     except TimeoutError:
         said = "late"
         ask.order += "ab"
@@ -436,11 +436,26 @@ async def set_for_all(task):
     return "a!"
 
 
+async def in_a_block(waited, seconds):
+    async with asyncio.timeout(seconds):
+        return await waited
+
+
+async def by_itself(waited, seconds):
+    return await asyncio.wait_for(waited, seconds)
+
+
+LIMITS = [by_itself]
+if hasattr(asyncio, "timeout"):
+    LIMITS.append(in_a_block)
+
+
 @pytest.mark.requirement("REP-01")
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("waiting", [asyncio.shield, in_a_queue, set_for_all])
-def test_a_time_that_was_up_is_up_again(tmp_path, waiting):
+def test_a_time_that_was_up_is_up_again(tmp_path, waiting, limit):
     async def agent(ask):
-        return await too_late(ask, waiting)
+        return await too_late(ask, waiting, limit)
 
     _, said = twice(tmp_path, agent, World())
     assert said == ("late", "b!")
@@ -483,6 +498,32 @@ async def stopped_from_outside(ask):
         await task
     tick()
     return said
+
+
+async def endless():
+    async with asyncio.timeout(60):
+        await asyncio.Event().wait()
+
+
+async def in_blocks(ask):
+    said = [await in_a_block(ask("a"), 60)]
+    task = asyncio.ensure_future(endless())
+    said.append(await ask("b"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(LookupError):
+        await in_a_block(ask("bad"), 60)
+    with pytest.raises(TimeoutError):
+        await in_a_block(asyncio.Event().wait(), 0.001)
+    return said
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "timeout"), reason="this Python has none")
+def test_how_a_block_with_a_limit_ended_is_on_the_tape(tmp_path):
+    tape, _ = twice(tmp_path, in_blocks, World(["a", "b", "bad"]))
+    found = [one.inl["out"] for one in tape.events if one.name == "asyncio.timeout"]
+    assert found == [{"timed_out": False}, {"timed_out": False}, {"timed_out": True}]
 
 
 @pytest.mark.parametrize(
