@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
-from sidecar.gateway.policy.bundle import Bundle
+from sidecar.gateway.policy.bundle import Bundle, Module
 from sidecar.gateway.policy.client import Child, ChildFailed
 from sidecar.gateway.policy.contents import TEST_SUFFIX
 from sidecar.gateway.policy.facts import Fact, read_facts
@@ -131,7 +131,11 @@ def _is_folded(bundle: Bundle, folds: Folds) -> bool:
     if folds != "shipped":
         return folds == "always"
     own = [module for module in bundle.modules if not _is_test(module.path)]
-    return own == list(load_bundle().modules)
+    return sorted(own, key=_path) == sorted(load_bundle().modules, key=_path)
+
+
+def _path(module: Module) -> str:
+    return module.path
 
 
 def _is_test(file: str) -> bool:
