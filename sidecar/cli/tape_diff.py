@@ -26,10 +26,7 @@ from sidecar.outcome import Exits
 from sidecar.plain import plain_lines
 from sidecar.replay.diff import compare
 from sidecar.replay.diff.model import ENDS
-from sidecar.tape.codec import Codecs
-from sidecar.tape.faults import TapeIncomparable
-from sidecar.tape.files import read_tape, tape_codecs
-from sidecar.tape.tape import Tape
+from sidecar.tape.files import known_codecs, read_tape
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -63,7 +60,7 @@ def diff(
         /amount: 49 and 94
     """
     tapes = read_tape(left), read_tape(right)
-    found = compare(*tapes, _codecs(tapes[0]))
+    found = compare(*tapes, known_codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
     if output in ("json", "junit", "sarif", "html"):
         own = diff_told(found, sides, limit, exits)
@@ -77,11 +74,3 @@ def diff(
         if sys.stdout.isatty():
             side_by_side(found, sides, limit)
     return exits.code(ENDS[found.outcome])
-
-
-def _codecs(tape: Tape) -> Codecs | None:
-    """A tape's codecs; None where one is not known here: then digests count as they stand."""
-    try:
-        return tape_codecs(tape)
-    except TapeIncomparable:
-        return None

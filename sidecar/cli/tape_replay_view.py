@@ -12,8 +12,7 @@ from sidecar.outcome import Exits
 from sidecar.plain import plain
 from sidecar.replay.diff import compare
 from sidecar.replay.diff.model import Diff
-from sidecar.tape.faults import TapeIncomparable
-from sidecar.tape.files import tape_codecs
+from sidecar.tape.files import known_codecs
 from sidecar.tape.model import Event
 from sidecar.tape.tape import Tape
 
@@ -22,11 +21,7 @@ _CHANGES_MAX: Final = 200
 
 def diffed(recorded: Tape, new: Tape) -> Diff:
     """What a new tape differs in from the one it was played from."""
-    try:
-        codecs = tape_codecs(recorded)
-    except TapeIncomparable:
-        codecs = None
-    return compare(recorded, new, codecs)
+    return compare(recorded, new, known_codecs(recorded))
 
 
 def compared(

@@ -89,6 +89,14 @@ def tape_codecs(tape: Tape) -> Codecs:
     return Codecs(found)
 
 
+def known_codecs(tape: Tape) -> Codecs | None:
+    """A tape's codecs; None where one is not known here: then digests count as they stand."""
+    try:
+        return tape_codecs(tape)
+    except TapeIncomparable:
+        return None
+
+
 def records(path: Path, get: Callable[[Blob], bytes | None]) -> Iterator[tuple[Record, bytes]]:
     """The records of a tape that can be read, and their lines."""
     examiner = Examiner(get)

@@ -24,9 +24,7 @@ from sidecar.evaluate.assertions.parse import Named
 from sidecar.replay.bisect.answer import Answer, Ran, answered
 from sidecar.replay.bisect.divergence import of_diff, of_drift
 from sidecar.replay.diff import compare
-from sidecar.tape.codec import Codecs
-from sidecar.tape.faults import TapeIncomparable
-from sidecar.tape.files import read_tape, tape_codecs
+from sidecar.tape.files import known_codecs, read_tape
 
 _SIDECAR = (sys.executable, "-P", "-m", "sidecar", "tape")
 
@@ -158,12 +156,7 @@ class RecordOracle:
             one, other = (read_tape(self._place(point)) for point in (good, culprit))
         except SidecarError:
             return None
-        codecs: Codecs | None = None
-        try:
-            codecs = tape_codecs(one)
-        except TapeIncomparable:
-            pass  # digests count as they stand
-        return of_diff(compare(one, other, codecs).first_divergence)
+        return of_diff(compare(one, other, known_codecs(one)).first_divergence)
 
     def _keep(self, point: int, tape: Path) -> None:
         try:
