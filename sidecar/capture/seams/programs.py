@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar.capture.seams.ambient import failed, raised
-from sidecar.capture.seams.forms import described, reshaped, shaped
+from sidecar.capture.seams.ambient import failed
+from sidecar.capture.seams.forms import described
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Session, current
-from sidecar.capture.seams.tools import entered
+from sidecar.capture.seams.tools import answer, done, entered
 from sidecar.tape.redaction import names_secret
 
 NAME: Final = "subprocess"
@@ -37,10 +37,10 @@ def install(session: Session) -> None:
         if seen is None:
             return run(*popenargs, **kwargs)
         check = kwargs.pop("check", False)
-        done = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs), popenargs[0])
+        ran = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs))
         if check:
-            done.check_returncode()
-        return done
+            ran.check_returncode()
+        return ran
 
     patch(session, subprocess, "run", run_)
     patch(session, subprocess, "call", _code(subprocess.call, run))
@@ -56,10 +56,10 @@ def _code(real: Any, run: Any, *, check: bool = False) -> Callable[..., int]:
         if seen is None:
             code: int = real(*popenargs, **kwargs)
             return code
-        done = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs), popenargs[0])
-        if check and done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, done.args)
-        return int(done.returncode)
+        ran = _ran(seen, popenargs, kwargs, lambda: run(*popenargs, **kwargs))
+        if check and ran.returncode:
+            raise subprocess.CalledProcessError(ran.returncode, ran.args)
+        return int(ran.returncode)
 
     return call
 
@@ -74,7 +74,7 @@ def _system(real: Any) -> Callable[[Any], int]:
         def run() -> Any:
             return subprocess.CompletedProcess(command, real(command))
 
-        return int(_ran(seen, (command,), {"shell": True}, run, command).returncode)
+        return int(_ran(seen, (command,), {"shell": True}, run).returncode)
 
     return system
 
@@ -87,30 +87,31 @@ def _asked() -> Session | None:
     return session if session.sites.is_asked_by_own(sys._getframe(2)) else None
 
 
-def _ran(session: Session, args: Any, kwargs: Any, real: Callable[[], Any], command: Any) -> Any:
+def _ran(session: Session, args: Any, kwargs: Any, real: Callable[[], Any]) -> Any:
     """A program run to its end, or what the tape says of it."""
-    x = entered(session, NAME, _given(args, kwargs))
+    command = _command(args, kwargs)
+    x = entered(session, NAME, _given(command, kwargs))
     if x.played:
-        if x.error is not None:
-            raise raised(x.error, x.out)
-        found = reshaped(x.out, x.attributes.get("forms", {}))
+        found = answer(x)
         return subprocess.CompletedProcess(
             command, found["returncode"], found.get("stdout"), found.get("stderr")
         )
     try:
         with x.inside():
-            done = real()
+            ran = real()
     except BaseException as error:
         failed(x, error)
         raise
-    told = {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
-    payload, forms = shaped({key: one for key, one in told.items() if one is not None})
-    x.done(payload, attributes={"forms": forms} if forms else None)
-    return done
+    told = {"returncode": ran.returncode, "stdout": ran.stdout, "stderr": ran.stderr}
+    done(x, {key: one for key, one in told.items() if one is not None})
+    return ran
 
 
-def _given(args: Any, kwargs: Any) -> dict[str, Any]:
-    command = args[0] if args else kwargs.get("args")
+def _command(args: Any, kwargs: Any) -> Any:
+    return args[0] if args else kwargs.get("args")
+
+
+def _given(command: Any, kwargs: Any) -> dict[str, Any]:
     words = [command] if isinstance(command, str | bytes | os.PathLike) else [*(command or ())]
     found: dict[str, Any] = {"command": _words(words)}
     if kwargs.get("shell"):

@@ -39,6 +39,11 @@ def missing():
 
 AGENTS = {
     "run": lambda: (run(input="fed").stdout, run().returncode),
+    "by keyword": lambda: (
+        subprocess.run(args=counting(), capture_output=True).stdout,
+        subprocess.check_output(args=counting()),
+        subprocess.call(args=counting()),
+    ),
     "bytes": lambda: subprocess.run(counting(), stdout=subprocess.PIPE).stdout,
     "check_output": lambda: subprocess.check_output(counting(), text=True),
     "call": lambda: (subprocess.call(counting()), subprocess.check_call(counting())),
