@@ -28,6 +28,7 @@ from model_rig import ModelServer, Reply, chat  # noqa: E402
 
 from sidecar.capture.play import StrictPlayer  # noqa: E402
 from sidecar.capture.record import Circumstances, header_of, redactor_of  # noqa: E402
+from sidecar.capture.seams.ambient import ask as value_asked  # noqa: E402
 from sidecar.capture.seams.install import install_all  # noqa: E402
 from sidecar.capture.seams.session import Session, current  # noqa: E402
 from sidecar.capture.seams.sites import Sites  # noqa: E402
@@ -74,7 +75,7 @@ def read(_):
     """A value read."""
     session = current()
     if session is not None:
-        session.read("clock", "time.time", time.time)
+        value_asked(session, "clock", "time.time", time.time)
 
 
 KINDS = {

@@ -41,8 +41,7 @@ def ask(
 
     ``also`` is done where it is played; what it raises is nobody's.
     """
-    site = session.own_frame()
-    x = session.enter(kind=kind, seam=seam, name=name, given=given, site=site, label=name)
+    x = session.enter(kind=kind, seam=seam, name=name, given=given, label=name)
     if x.played:
         if also is not None:
             _muted(also)

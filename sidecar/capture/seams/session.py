@@ -24,9 +24,8 @@
 - **streams**: ``x.chunk(piece)`` for each piece as it passes, then ``x.done(whole)``; who stops
   early calls ``x.cancelled()``. Played, ``x.chunks`` is a tuple of pieces: hand them over, and call
   ``x.done()`` after the last or ``x.cancelled()``, so that the event counts when it did.
-- **a value read** (clock, dice, environment): ``session.read("clock", "time.time", time.time)``
-  does all of it. Give ``site=`` where the caller is known already (``session.caller(depth)``);
-  where no file of the agent's own is on the stack the real value is returned and nothing recorded.
+- **a value read** (clock, dice, environment): ``ambient.ask(session, "clock", "time.time",
+  time.time)`` does all of it.
 
 **Rules**
 1. ``enter`` decides: recorded live, played, or a drift, which it raises. Once one was raised, every
@@ -45,7 +44,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn, TypeVar, get_args
+from typing import Any, Final, NoReturn, get_args
 
 from msgspec.structs import replace
 
@@ -67,7 +66,6 @@ from sidecar.tape.compose import NOTHING, Fact
 from sidecar.tape.files import TapeWriter
 from sidecar.tape.model import Event, Kind, Seam, Status
 
-T = TypeVar("T")
 AGENT_NAME: Final = "agent"
 _CANCELLED: Final = frozenset(("CancelledError", "GeneratorExit"))
 SEAMS: Final[tuple[Seam, ...]] = get_args(Seam)
@@ -330,37 +328,6 @@ class Session:
             x._call = self._written(x, self._fact(x, kind, x._cause, given), x._cause)
         return x
 
-    def read(
-        self,
-        seam: Seam,
-        name: str,
-        real: Callable[[], T],
-        *,
-        given: Any = NOTHING,
-        site: Site | None = None,
-        label: str = "",
-    ) -> T:
-        """A value read at a seam: recorded, played, or just read where no own file asks for it."""
-        if site is None:
-            site = self.sites.first(sys._getframe(1))
-            if site is None:
-                return real()
-        x = self.enter(
-            kind="decision", seam=seam, name=name, given=given, site=site, label=label or name
-        )
-        if x.played:
-            return x.out  # type: ignore[no-any-return]
-        token = MUTE.set(True)
-        try:
-            value = real()
-        except BaseException as error:
-            x.failed(error)
-            raise
-        finally:
-            MUTE.reset(token)
-        x.done(value)
-        return value
-
     def live(self, seam: Seam) -> bool:
         """Whether this seam's crossings may go live in the mode at hand."""
         if self._opens is not None:
@@ -373,9 +340,9 @@ class Session:
         player = self.player
         return player is not None and not any(map(player.goes_live, SEAMS))
 
-    def caller(self, depth: int = 1) -> Site | None:
-        """The site of the frame ``depth`` above who calls this, where it is an own file's."""
-        return self.sites.caller(depth + 1)
+    def caller(self) -> Site | None:
+        """The site of who called whoever calls this, where it is an own file's."""
+        return self.sites.own(sys._getframe(2).f_code)
 
     def own_frame(self) -> Site | None:
         """The first site of the agent's own files on the stack."""

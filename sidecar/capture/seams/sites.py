@@ -9,7 +9,6 @@
 
 import functools
 import os
-import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,10 +69,6 @@ class Sites:
         except KeyError:
             found = self._modules[file] = self._told(file)
             return found
-
-    def caller(self, depth: int = 1) -> Site | None:
-        """The site of the frame that called whoever calls this, ``depth`` frames up, if own."""
-        return self.own(sys._getframe(depth + 1).f_code)
 
     def first(self, frame: FrameType | None) -> Site | None:
         """The first own site from a frame outwards; None where there is none."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sidecar.capture.play import Drifted, StrictPlayer
 from sidecar.capture.record import Circumstances, header_of, redactor_of
+from sidecar.capture.seams.ambient import ask
 from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.sites import Sites
 from sidecar.tape.codec import DEFAULT, Codecs
@@ -47,6 +48,11 @@ def run(session, agent):
             agent()
     finally:
         session.end()
+
+
+def tick(real=lambda: 1):
+    """A value read of a clock."""
+    return ask(current(), "clock", "tick", real)
 
 
 class Echo:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from capture_rig import Echo, recorded, replayed, run
+from capture_rig import Echo, recorded, replayed, run, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ class World(Echo):
         return self.cross("decision", None, name)["echo"]
 
     def tick(self):
-        return current().read("clock", "tick", lambda: next(self.ticks))
+        return tick(lambda: next(self.ticks))
 
     def cross(self, kind, seam, name, given=None):
         more = {} if given is None else {"given": given}

@@ -39,7 +39,11 @@ def yonder(given):
 
 
 def tick(place="tick"):
-    current().read("clock", "tick", lambda: 1, site=Site("agent", place))
+    x = current().enter(
+        kind="decision", seam="clock", name="tick", site=Site("agent", place), label="tick"
+    )
+    if not x.played:
+        x.done(1)
 
 
 def tock():

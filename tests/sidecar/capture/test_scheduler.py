@@ -7,7 +7,7 @@ from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from capture_rig import session_of
+from capture_rig import session_of, tick
 
 from sidecar.capture.play import Drifted, StrictPlayer
 from sidecar.capture.record import Circumstances, header_of, redactor_of
@@ -57,10 +57,6 @@ class World:
             raise
         x.done(out)
         return out
-
-
-def tick():
-    current().read("clock", "tick", lambda: 1)
 
 
 def play(session, agent):

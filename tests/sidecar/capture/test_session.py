@@ -3,11 +3,10 @@
 import itertools
 
 import pytest
-from capture_rig import Echo, recorded, replayed
+from capture_rig import Echo, recorded, replayed, tick
 
 from sidecar.capture.play import Drifted, incomparable
 from sidecar.capture.record import redactor_of
-from sidecar.capture.seams.session import current
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import examine, read_tape
 
@@ -21,7 +20,7 @@ def agent_of(echo, asked=("a", "b"), ticks=2):
         for one in asked:
             echo(one)
         for _ in range(ticks):
-            current().read("clock", "tick", lambda: next(clock))
+            tick(lambda: next(clock))
         echo("hello", kind="llm_call", seam="provider")
 
     return agent
