@@ -21,11 +21,10 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, Generic, Protocol
 
-from sidecar.capture.seams.told import Untold, read_back, told
+from sidecar.capture.seams.told import LOST, Untold, class_told, read_back, told
 from sidecar.tape.value import INTEGER_MAX
 
 Form = str | list[str]
-LOST: Final = object()  # no form on a tape: it is counted as truncated
 DEPTH_MAX: Final = 50
 _LISTS: Final = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _PLAIN: Final = frozenset((str, bool, type(None)))
@@ -53,7 +52,7 @@ def described(value: Any, depth: int = 0) -> Any:
     if kind in _PLAIN or kind is int or kind is float:
         return value if kind is not int or abs(value) <= INTEGER_MAX else told(value)
     if depth > DEPTH_MAX:
-        return _class_of(value)
+        return class_told(value)
     if kind is dict and all(type(key) is str for key in value):
         return {key: described(item, depth + 1) for key, item in value.items()}
     if kind in (list, tuple):
@@ -66,11 +65,7 @@ def described(value: Any, depth: int = 0) -> Any:
     try:
         return told(value)
     except Untold:
-        return _class_of(value)
-
-
-def _class_of(value: Any) -> dict[str, str]:
-    return {"type": "object", "value": f"{type(value).__module__}.{type(value).__qualname__}"}
+        return class_told(value)
 
 
 def _shaped(value: Any, place: str, forms: dict[str, Form], depth: int) -> Any:
@@ -155,7 +150,7 @@ def _reshaped(payload: Any, place: str, forms: Mapping[str, Form]) -> Any:
     if isinstance(form, str) and form.startswith("enum:"):
         inner = _reshaped(payload, f"{place}/value", forms)
         kind = _found(form)
-        return inner if kind is None else _made(kind, lambda: kind(inner), inner)
+        return inner if kind is None else _made(lambda: kind(inner), inner)
     if isinstance(payload, dict):
         payload = {
             key: _reshaped(item, f"{place}/{_step(key)}", forms) for key, item in payload.items()
@@ -173,7 +168,7 @@ def _reshaped(payload: Any, place: str, forms: Mapping[str, Form]) -> Any:
     if form.startswith("object:") and isinstance(payload, dict):
         kind = _found(form)
         if kind is not None:
-            return _made(kind, lambda: _record(kind, payload), payload)
+            return _made(lambda: _record(kind, payload), payload)
     return payload
 
 
@@ -191,19 +186,19 @@ def _listed(form: str, items: list[Any]) -> Any:
 
 def _record(kind: Any, fields: dict[str, Any]) -> Any:
     """A record with these fields, which nothing validates again: they were its own."""
-    made = kind.__new__(kind)
     if hasattr(kind, "model_construct"):
         return kind.model_construct(**fields)
+    made = kind.__new__(kind)
     for key, item in fields.items():
         object.__setattr__(made, key, item)
     return made
 
 
-def _made(kind: Any, make: Callable[[], Any], instead: Any) -> Any:
+def _made(make: Callable[[], Any], instead: Any) -> Any:
     try:
         return make()
     except Exception:  # whatever the agent's class does; redaction may have changed a field
-        return instead if kind is not None else None
+        return instead
 
 
 def _found(form: str) -> Any:

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from sidecar.capture.exchange import usage_of
 from sidecar.capture.seams.ambient import failed
-from sidecar.capture.seams.forms import LOST, described, reshaped, shaped
+from sidecar.capture.seams.forms import described, shaped
 from sidecar.capture.seams.session import Crossing, current
-from sidecar.capture.seams.tools import answer, arguments
+from sidecar.capture.seams.tools import answer, arguments, passed, piece_back
 
 METHODS: Final = frozenset(
     (
@@ -132,7 +132,7 @@ def _handed(x: Crossing, value: Any, how: str) -> Any:
 def _passed(x: Crossing, real: Any, attributes: dict[str, Any]) -> Iterator[Any]:
     try:
         for piece in real:
-            _keep(x, piece)
+            passed(x, piece)
             yield piece
     except Exception as error:
         failed(x, error, attributes)
@@ -146,7 +146,7 @@ def _passed(x: Crossing, real: Any, attributes: dict[str, Any]) -> Iterator[Any]
 async def _passed_async(x: Crossing, real: Any, attributes: dict[str, Any]) -> AsyncIterator[Any]:
     try:
         async for piece in real:
-            _keep(x, piece)
+            passed(x, piece)
             yield piece
     except Exception as error:
         failed(x, error, attributes)
@@ -155,11 +155,6 @@ async def _passed_async(x: Crossing, real: Any, attributes: dict[str, Any]) -> A
         x.done(status="cancelled", attributes=attributes)
         raise
     x.done(attributes=attributes)
-
-
-def _keep(x: Crossing, piece: Any) -> None:
-    payload, forms = shaped(piece)
-    x.chunk(LOST if payload is LOST else {"forms": forms, "piece": payload})
 
 
 def _played(x: Crossing, how: str) -> Any:
@@ -184,7 +179,7 @@ async def _later(stream: Any) -> Any:
 
 def _stream(x: Crossing) -> Iterator[Any]:
     try:
-        yield from map(_piece, x.chunks or ())
+        yield from map(piece_back, x.chunks or ())
         if x.status == "cancelled":
             x.beyond()
     finally:
@@ -195,17 +190,13 @@ def _stream(x: Crossing) -> Iterator[Any]:
 async def _stream_async(x: Crossing) -> AsyncIterator[Any]:
     try:
         for piece in x.chunks or ():
-            yield _piece(piece)
+            yield piece_back(piece)
         if x.status == "cancelled":
             x.beyond()
         await x.arrive()
     finally:
         x.done()
     answer(x)
-
-
-def _piece(chunk: Any) -> Any:
-    return reshaped(chunk["piece"], chunk["forms"])
 
 
 def _named(client: Any) -> str:

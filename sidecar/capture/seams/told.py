@@ -22,6 +22,8 @@ from typing import Any, Final
 
 from sidecar.tape.value import INTEGER_MAX
 
+LOST: Final = object()  # no form on a tape: the composer counts it as truncated
+
 
 class Untold(Exception):
     """A value that no payload can hold."""
@@ -39,6 +41,12 @@ def told(value: Any) -> Any:
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return _numpy_told(numpy, value)
     raise Untold(kind.__name__)
+
+
+def class_told(value: Any) -> dict[str, str]:
+    """What is told of a value that cannot be: its class."""
+    kind = type(value)
+    return _typed("object", f"{kind.__module__}.{kind.__qualname__}")
 
 
 def read_back(payload: Any) -> Any:

@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import failed, raised
-from sidecar.capture.seams.forms import LOST, described, reshaped, shaped
+from sidecar.capture.seams.forms import described, reshaped, shaped
 from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.told import LOST
 
 _KINDS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -144,7 +145,7 @@ def answer(x: Crossing) -> Any:
 def _streamed(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Generator[Any, None, Any]:
     if x.played:
         try:
-            yield from map(_piece, x.chunks or ())
+            yield from map(piece_back, x.chunks or ())
         finally:
             x.done()
         return answer(x)
@@ -158,7 +159,7 @@ def _streamed(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Generator[Any, No
             except StopIteration as stop:
                 done(x, stop.value)
                 return stop.value
-            _passed(x, piece)
+            passed(x, piece)
             yield piece
     except GeneratorExit:
         x.cancelled()
@@ -175,7 +176,7 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
     if x.played:
         try:
             for piece in x.chunks or ():
-                yield _piece(piece)
+                yield piece_back(piece)
             await x.arrive()
         finally:
             x.done()
@@ -190,7 +191,7 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
                     piece = await anext(real)
             except StopAsyncIteration:
                 break
-            _passed(x, piece)
+            passed(x, piece)
             yield piece
         x.done(None)
     except GeneratorExit:
@@ -204,10 +205,12 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
             await real.aclose()
 
 
-def _passed(x: Crossing, piece: Any) -> None:
+def passed(x: Crossing, piece: Any) -> None:
+    """A piece of a stream, as it passes."""
     payload, forms = shaped(piece)
     x.chunk({"forms": forms, "piece": payload} if payload is not LOST else LOST)
 
 
-def _piece(chunk: Any) -> Any:
+def piece_back(chunk: Any) -> Any:
+    """A piece that was passed."""
     return reshaped(chunk["piece"], chunk["forms"])

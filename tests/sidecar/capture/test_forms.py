@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from sidecar.canonical import canonical
-from sidecar.capture.seams.forms import LOST, described, reshaped, shaped
+from sidecar.capture.seams.forms import described, reshaped, shaped
+from sidecar.capture.seams.told import LOST
 from sidecar.tape.value import decoded, encoded, read_payload
 
 pytestmark = pytest.mark.requirement("TAP-02")
