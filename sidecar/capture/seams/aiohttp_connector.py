@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from sidecar.capture.exchange import Request
 from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.lanes import MUTE
+from sidecar.capture.seams.lanes import muted
 from sidecar.capture.seams.raising import rebuilt
 from sidecar.capture.seams.session import Crossing, Session, current
 
@@ -41,11 +41,8 @@ def _muted(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(original)
     def close(*args: Any, **more: Any) -> Any:
-        token = MUTE.set(True)
-        try:
+        with muted():
             return original(*args, **more)
-        finally:
-            MUTE.reset(token)
 
     return close
 
@@ -53,11 +50,8 @@ def _muted(original: Callable[..., Any]) -> Callable[..., Any]:
 def _muted_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     @wraps(original)
     async def close(*args: Any, **more: Any) -> Any:
-        token = MUTE.set(True)
-        try:
+        with muted():
             return await original(*args, **more)
-        finally:
-            MUTE.reset(token)
 
     return close
 

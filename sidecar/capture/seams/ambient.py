@@ -13,16 +13,15 @@ import builtins
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from sidecar.capture.seams.lanes import MUTE
+from sidecar.capture.seams.lanes import MUTE, muted
 from sidecar.capture.seams.session import Crossing, Session, class_name, text_of
-from sidecar.capture.seams.told import Untold, read_back, told
+from sidecar.capture.seams.told import LOST, Untold, class_told, read_back, told
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Kind, Seam
 
 T = TypeVar("T")
-_NEVER: Final = object()  # no form on a tape: the composer counts it as truncated
 
 
 def ask(
@@ -44,7 +43,8 @@ def ask(
     x = session.enter(kind=kind, seam=seam, name=name, given=given, label=name)
     if x.played:
         if also is not None:
-            _muted(also)
+            with muted(), suppress(Exception):
+                also()
         return played(x, back)
     token = MUTE.set(True)
     try:
@@ -58,21 +58,12 @@ def ask(
     return value
 
 
-def _muted(also: Callable[[], object]) -> None:
-    token = MUTE.set(True)
-    try:
-        with suppress(Exception):
-            also()
-    finally:
-        MUTE.reset(token)
-
-
 def payload(tell: Callable[[T], Any], value: T) -> Any:
     """What a value is on the tape; something no tape holds where it cannot be told."""
     try:
         return tell(value)
     except Untold:
-        return _NEVER
+        return LOST
 
 
 def described(args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -89,7 +80,7 @@ def _described(value: Any) -> Any:
     try:
         return told(value)
     except Untold:
-        return {"type": "object", "value": f"{type(value).__module__}.{type(value).__qualname__}"}
+        return class_told(value)
 
 
 def failed(x: Crossing, error: BaseException, attributes: Mapping[str, Any] | None = None) -> None:

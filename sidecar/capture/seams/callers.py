@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final
 
-from sidecar.capture.seams.lanes import MUTE
+from sidecar.capture.seams.lanes import MUTE, muted
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.sites import Sites
 
@@ -81,13 +81,10 @@ def is_own_file(name: object) -> bool:
     if found is None:
         if MUTE.get():
             return False
-        token = MUTE.set(True)  # finding out asks the disk
-        try:
+        with muted():  # finding out asks the disk
             KNOWN[name] = found = sites.module(name) is not None
-            if not found:
-                FOREIGN.add(name)
-        finally:
-            MUTE.reset(token)
+        if not found:
+            FOREIGN.add(name)
     return found
 
 

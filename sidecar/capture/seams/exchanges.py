@@ -20,13 +20,13 @@ from weakref import WeakSet
 from sidecar.capture import bodies, exchange, pieces
 from sidecar.capture.encodings import Decoder, Known, encoder
 from sidecar.capture.exchange import Reply, Request
-from sidecar.capture.seams.session import Crossing, Session, class_name, text_of
+from sidecar.capture.seams.session import Crossing, Session, class_name, is_cancellation, text_of
+from sidecar.capture.seams.told import LOST
 from sidecar.capture.streamed import Answer, pieces_of
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Seam
 
 _EVENTS_MAX: Final = 100_000
-_LOST: Final = object()  # no form on a tape: it is counted as truncated
 _TELEMETRY: Final = (
     "opentelemetry.",
     "agents.tracing",
@@ -95,7 +95,7 @@ def _is_telemetry(session: Session, frame: FrameType | None) -> bool:
 
 def failed_sending(x: Crossing, error: BaseException) -> None:
     """A live request could not be sent: its answer was not waited for."""
-    if type(error).__name__ in ("CancelledError", "GeneratorExit"):
+    if is_cancellation(error):
         x.failed(error)
         return
     told = (class_name(error), text_of(error))
@@ -159,7 +159,7 @@ class Recording:
         """The answer broke off."""
         if self.over:
             return
-        if type(error).__name__ in ("CancelledError", "GeneratorExit"):
+        if is_cancellation(error):
             self.waiting = type(error).__name__ == "CancelledError"
             self.closed()
             return
@@ -219,7 +219,7 @@ class Recording:
         try:
             self._tell(status, error, more)
         except Exception:
-            self._x.done(_LOST, status="error", error=error, attributes={"http": {"lost": True}})
+            self._x.done(LOST, status="error", error=error, attributes={"http": {"lost": True}})
 
     def _tell(
         self, status: Any, error: tuple[str, str | None] | None, more: dict[str, Any] | None
@@ -240,7 +240,7 @@ class Recording:
         streamed = self._answer.value if self._answer is not None else None
         out, attributes = exchange.out_of(seam, reply, streamed=streamed)
         if not self._kept:
-            out = _LOST
+            out = LOST
         self._x.done(
             NOTHING if out is None else out,
             exchange.usage_of(out) if seam == "provider" else None,

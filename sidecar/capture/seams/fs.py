@@ -26,7 +26,7 @@ from sidecar.capture.seams.fs_file import settle_all
 from sidecar.capture.seams.fs_list import Entry, Listing, kinds_of
 from sidecar.capture.seams.fs_open import open_
 from sidecar.capture.seams.fs_place import is_path, path_back, path_told, place
-from sidecar.capture.seams.lanes import MUTE
+from sidecar.capture.seams.lanes import muted
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.told import read_back, told
 from sidecar.capture.seams.wrapping import Handler, Wrapping, as_own
@@ -89,11 +89,8 @@ def _call(name: str, paths: int) -> Handler:
 
 
 def _live(session: Session, real: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001
-    token = MUTE.set(True)
-    try:
+    with muted():
         return real(*args, **kwargs)
-    finally:
-        MUTE.reset(token)
 
 
 def _scan(session: Session, real: Any, args: Any, kwargs: Any) -> Any:

@@ -13,7 +13,8 @@
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -89,6 +90,16 @@ class Lane:
 LANE: Final[ContextVar[Lane | None]] = ContextVar("agenttwin_lane", default=None)
 MUTE: Final[ContextVar[bool]] = ContextVar("agenttwin_mute", default=False)
 AGENT: Final[ContextVar[str | None]] = ContextVar("agenttwin_agent", default=None)
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Around what is nobody's crossing: the seams within see no session."""
+    token = MUTE.set(True)
+    try:
+        yield
+    finally:
+        MUTE.reset(token)
 
 
 class Here(threading.local):

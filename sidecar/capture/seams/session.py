@@ -42,8 +42,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final, NoReturn, get_args
 
 from msgspec.structs import replace
@@ -59,7 +59,7 @@ from sidecar.capture.play import (
     answer_of,
 )
 from sidecar.capture.seams import client_settings
-from sidecar.capture.seams.lanes import AGENT, MUTE, Lane, here
+from sidecar.capture.seams.lanes import AGENT, MUTE, Lane, here, muted
 from sidecar.capture.seams.sites import Site, Sites
 from sidecar.capture.seams.turns import NEVER, Turns
 from sidecar.tape.compose import NOTHING, Fact
@@ -143,14 +143,9 @@ class Crossing:
         """The event's kind."""
         return self._asked.kind
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> AbstractContextManager[None]:
         """Around each touch of the real thing: the seams within see no session."""
-        token = MUTE.set(True)
-        try:
-            yield
-        finally:
-            MUTE.reset(token)
+        return muted()
 
     async def arrive(self) -> None:
         """Played and awaited: wait until it is this answer's turn; one that was cancelled never
@@ -191,8 +186,7 @@ class Crossing:
 
     def failed(self, error: BaseException, use: Mapping[str, int] | None = None) -> None:
         """The real thing raised; a cancellation counts as one."""
-        name = type(error).__name__
-        if name in _CANCELLED:
+        if is_cancellation(error):
             self._end("cancelled", NOTHING, None, use)
         elif not isinstance(error, Drifted):
             self._end("error", NOTHING, (class_name(error), text_of(error)), use)
@@ -474,11 +468,8 @@ class Session:
         opens, self._opens = self._opens, None
         if opens is None:
             return self.writer is not None or self.player is not None
-        token = MUTE.set(True)
-        try:
+        with muted():
             ours = opens(self)
-        finally:
-            MUTE.reset(token)
         self.taken = ours
         if ours:
             self._start()
@@ -653,7 +644,7 @@ class Session:
                 if asked.hit != order:
                     more["hit"] = asked.hit
                 if more:
-                    fact = _with(fact, {**fact.attributes, **more})
+                    fact = replace(fact, attributes={**fact.attributes, **more})
             seq = self._guarded(fact)
             if seq is not None:
                 x._lane.passed(seq, cause)
@@ -729,6 +720,11 @@ def _unread(left: list[Crossing]) -> Drift | None:
     return None
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an exception says that nobody waits any more."""
+    return type(error).__name__ in _CANCELLED
+
+
 def class_name(error: BaseException) -> str:
     """An exception's class with its module, builtins by name alone: ``openai.RateLimitError``."""
     kind = type(error)
@@ -742,10 +738,6 @@ def text_of(error: BaseException) -> str | None:
         return str(error)
     except Exception:
         return None
-
-
-def _with(fact: Fact, attributes: Mapping[str, Any]) -> Fact:
-    return replace(fact, attributes=attributes)
 
 
 _forks = False

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sidecar.capture.seams.callers import is_handed_by_own
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.lanes import HERE, LANE, MUTE, Lane
+from sidecar.capture.seams.lanes import HERE, LANE, MUTE, Lane, muted
 from sidecar.capture.seams.session import Session, current
 
 _LANE: Final = "_agenttwin_lane"
@@ -30,14 +30,14 @@ def install(session: Session) -> None:
         if _is_worker(self):
             start(self)
             return
-        muted = MUTE.get()
-        seen = None if muted else current()
+        mute = MUTE.get()
+        seen = None if mute else current()
         lane = None
         if seen is not None and _is_agents(session, self):
             lane = seen.lane().start(work=True)
             setattr(self, _LANE, lane)
-        if lane is not None or muted:
-            _wrap(session, self, lane, muted=muted)
+        if lane is not None or mute:
+            _wrap(session, self, lane, mute=mute)
         start(self)
 
     def join_(self: threading.Thread, timeout: float | None = None) -> None:
@@ -52,7 +52,7 @@ def install(session: Session) -> None:
 
 def _install_pools(session: Session) -> None:
     pool = futures.ThreadPoolExecutor
-    submit, result, exception = pool.submit, futures.Future.result, futures.Future.exception
+    submit = pool.submit
 
     def submit_(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         seen = current()
@@ -72,23 +72,19 @@ def _install_pools(session: Session) -> None:
         setattr(future, _LANE, lane)
         return future
 
-    def result_(self: Any, timeout: float | None = None) -> Any:
-        try:
-            return result(self, timeout)
-        finally:
-            if self.done():
-                _joined(session, getattr(self, _LANE, None))
+    def joining(real: Any) -> Any:
+        def ended(self: Any, timeout: float | None = None) -> Any:
+            try:
+                return real(self, timeout)
+            finally:
+                if self.done():
+                    _joined(session, lane_of(self))
 
-    def exception_(self: Any, timeout: float | None = None) -> Any:
-        try:
-            return exception(self, timeout)
-        finally:
-            if self.done():
-                _joined(session, getattr(self, _LANE, None))
+        return ended
 
     patch(session, pool, "submit", submit_)
-    patch(session, futures.Future, "result", result_)
-    patch(session, futures.Future, "exception", exception_)
+    for name in ("result", "exception"):
+        patch(session, futures.Future, name, joining(getattr(futures.Future, name)))
 
 
 def lane_of(future: Any) -> Lane | None:
@@ -115,21 +111,18 @@ def _worked(lane: Lane, fn: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _muted(fn: Any, args: Any, kwargs: Any) -> Any:
-    token = MUTE.set(True)
-    try:
+    with muted():
         return fn(*args, **kwargs)
-    finally:
-        MUTE.reset(token)
 
 
-def _wrap(session: Session, thread: threading.Thread, lane: Lane | None, *, muted: bool) -> None:
+def _wrap(session: Session, thread: threading.Thread, lane: Lane | None, *, mute: bool) -> None:
     run = thread.run
 
     def run_() -> None:
         del thread.run
         HERE.work = lane
         LANE.set(lane)
-        MUTE.set(muted)
+        MUTE.set(mute)
         try:
             run()
         finally:
