@@ -37,8 +37,8 @@ _BUSY_SECONDS: Final = 0.25  # for the agent's own, so often
 _BUSY_TIMES: Final = 20
 
 
-class LaneTask(asyncio.Task[Any]):
-    """A task that knows its lane, and gives what it had done to who awaits it."""
+class JoiningFuture(asyncio.Future[Any]):
+    """A future that knows a lane, and gives what was done in it to who awaits it."""
 
     lane: Lane | None = None
 
@@ -49,26 +49,16 @@ class LaneTask(asyncio.Task[Any]):
             joined(self)
 
     __iter__ = __await__
+
+
+class LaneTask(JoiningFuture, asyncio.Task[Any]):
+    """The same of a task, whose lane is its own."""
 
     def result(self) -> Any:
         """As it is; who asks for it in a task comes after it."""
         if _running_lane() is not None:
             joined(self)
         return super().result()
-
-
-class JoiningFuture(asyncio.Future[Any]):
-    """The same of a piece of work in a pool."""
-
-    lane: Lane | None = None
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        try:
-            return (yield from super().__await__())
-        finally:
-            joined(self)
-
-    __iter__ = __await__
 
 
 def install(session: Session) -> None:
@@ -79,7 +69,7 @@ def install(session: Session) -> None:
     _install_joins(session)
     _install_pools(session)
     _install_races(session)
-    blocks(session, patch)
+    blocks(session)
     _install_time(session)
 
 

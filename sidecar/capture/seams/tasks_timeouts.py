@@ -13,6 +13,7 @@ import math
 from asyncio import tasks
 from typing import Any
 
+from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Crossing, Session, current
 from sidecar.capture.seams.sites import Site
 
@@ -95,7 +96,7 @@ def _told(limit: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def blocks(session: Session, patch: Any) -> None:
+def blocks(session: Session) -> None:
     """Patch the blocks of ``asyncio.timeout`` and ``timeout_at``, where there are such."""
     kind: Any = getattr(asyncio, "Timeout", None)
     if kind is None:
