@@ -301,7 +301,7 @@ def _roots(order: Order) -> tuple[list[Path], bool]:
         if script is not None and not _below(script, roots[0]) and not _installed(script):
             roots = [script.parent]
     own = script is not None and not _installed(script)
-    return roots, own and any(_below(script, root.resolve()) for root in roots if script)
+    return roots, own and any(_below(script, root) for root in roots if script)
 
 
 def _script() -> Path | None:

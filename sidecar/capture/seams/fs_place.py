@@ -9,9 +9,11 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from sidecar.capture.seams.session import Session
+from sidecar.capture.seams.sites import real_folder
 from sidecar.capture.seams.told import read_back, told
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -50,7 +52,7 @@ def path_back(session: Session, out: Any) -> Any:
 def expanded(session: Session, payload: Any) -> str:
     """A place as a path of this machine."""
     text = str(read_back(payload))
-    folders = dict(reversed(_folders(session)))
+    folders = dict(reversed([*_folders(session)]))
     head, _, rest = text.partition("/")
     if head in folders and head:
         return os.path.join(folders[head], *rest.split("/")) if rest else folders[head]  # noqa: PTH118
@@ -59,12 +61,11 @@ def expanded(session: Session, payload: Any) -> str:
     return os.path.join(folders[""], text.replace("/", os.sep)) if text != "." else folders[""]  # noqa: PTH118
 
 
-def _folders(session: Session) -> list[tuple[str, str]]:
+def _folders(session: Session) -> Iterator[tuple[str, str]]:
+    """Folders and what they are called; who finds what he looks for asks for no more."""
+    yield from (("", root) for root in session.sites.roots)
+    yield "{cwd}", os.getcwd()  # noqa: PTH109
     temporary = tempfile.gettempdir()
-    return [
-        *(("", root) for root in session.sites.roots),
-        ("{cwd}", os.getcwd()),  # noqa: PTH109
-        ("{tmp}", temporary),
-        ("{tmp}", os.path.realpath(temporary)),
-        ("~", os.path.expanduser("~")),  # noqa: PTH111
-    ]
+    yield "{tmp}", temporary
+    yield "{tmp}", real_folder(temporary)
+    yield "~", os.path.expanduser("~")  # noqa: PTH111

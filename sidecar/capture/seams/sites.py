@@ -165,9 +165,10 @@ class Sites:
 def _real(file: str) -> str:
     """Where a file is, links followed: as far as its folder goes, which is asked once."""
     folder, name = os.path.split(file)
-    return os.path.join(_real_folder(folder), name)  # noqa: PTH118 - for every module there is
+    return os.path.join(real_folder(folder), name)  # noqa: PTH118 - for every module there is
 
 
 @functools.lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
+def real_folder(folder: str) -> str:
+    """Where a folder is, links followed; asked once."""
     return os.path.realpath(folder)
