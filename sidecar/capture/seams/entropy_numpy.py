@@ -79,14 +79,11 @@ def _drawn(session: Session, name: str, real: Any, args: Any, kwargs: Any) -> An
     if among is None or kwargs.get("axis"):
         return _number(session, name, real, args, kwargs)
     size = len(among)
-    places = thrown(
-        session,
-        name,
-        lambda: real(size, *args[1:], **kwargs),
-        lambda: real(size, *args[1:], **kwargs),
-        described((size, *args[1:]), kwargs),
-    )
-    return among[places]
+
+    def throw() -> Any:
+        return real(size, *args[1:], **kwargs)
+
+    return among[thrown(session, name, throw, throw, described((size, *args[1:]), kwargs))]
 
 
 def _shuffled(session: Session, name: str, real: Any, args: Any, kwargs: Any) -> None:

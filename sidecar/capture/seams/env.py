@@ -17,6 +17,7 @@ import re
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import ask
+from sidecar.capture.seams.client_settings import put_back
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.told import read_back, told
 from sidecar.capture.seams.wrapping import Wrapping
@@ -172,11 +173,7 @@ def _remember(environ: Any, key: Any) -> None:
 def _take_back(session: Session) -> None:
     """What was written in a replay is as it was."""
     if session.player is not None:
-        for name, value in _written.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        put_back(_written)
     _written.clear()
 
 

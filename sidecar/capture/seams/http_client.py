@@ -13,7 +13,7 @@ from sidecar.capture.seams import sockets
 from sidecar.capture.seams.exchanges import Unsent, close_at_end, enter, failed_sending
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.session import Crossing, Session, current
-from sidecar.capture.seams.urllib3_pool import materialised
+from sidecar.capture.seams.urllib3_pool import header_text, materialised
 
 _PENDING: Final = "_agenttwin_crossing"
 
@@ -37,7 +37,7 @@ def _requested(original: Callable[..., Any]) -> Callable[..., Any]:
             original(self, method, url, body, given, **more)
             return
         data = body.encode("iso-8859-1") if isinstance(body, str) else materialised(body)
-        pairs = [(str(name), _text(value)) for name, value in given.items()]
+        pairs = [(str(name), header_text(value)) for name, value in given.items()]
         asked = Request(method=method, url=_absolute(self, url), headers=pairs, body=data or b"")
         x = enter(session, asked)
         if x is None:
@@ -89,7 +89,3 @@ def _absolute(connection: Any, url: str) -> str:
     host = f"[{host}]" if ":" in host else host
     usual = port in (None, connection.default_port)
     return f"{'https' if secure else 'http'}://{host}{'' if usual else f':{port}'}{url}"
-
-
-def _text(value: Any) -> str:
-    return value.decode("iso-8859-1") if isinstance(value, bytes) else str(value)

@@ -109,10 +109,8 @@ def _entered(
 
 
 def _recording(library: Any, x: Crossing, response: Any) -> Recording:
-    known = {}
-    decoders = getattr(sys.modules.get(f"{library.__name__}._decoders"), "SUPPORTED_DECODERS", {})
-    for name, decoder in decoders.items():
-        known[name] = decoder
+    decoders = sys.modules.get(f"{library.__name__}._decoders")
+    known = dict(getattr(decoders, "SUPPORTED_DECODERS", {}))
     return Recording(
         x, response.status_code, response.reason_phrase, response.headers.multi_items(), known
     )

@@ -158,13 +158,11 @@ def _absolute(pool: Any, url: str) -> str:
 
 
 def _pairs(headers: Any) -> list[tuple[str, str]]:
-    found = []
-    for name, value in (headers or {}).items():
-        found.append((_text(name), _text(value)))
-    return found
+    return [(header_text(name), header_text(value)) for name, value in (headers or {}).items()]
 
 
-def _text(value: Any) -> str:
+def header_text(value: Any) -> str:
+    """A header's name or value as text."""
     return value.decode("iso-8859-1") if isinstance(value, bytes) else str(value)
 
 
