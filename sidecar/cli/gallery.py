@@ -94,6 +94,7 @@ def run(
     """
     # Imported here: `list` does without the server's extra.
     from sidecar.cli.gallery_run import Shown, shown, side_told, sides_of
+    from sidecar.evaluate.assertions.conclude import word_of
 
     pairs = [one for one in PAIRS if not names or one.name in names]
     if side is not None and not any(side in sides_of(one) for one in pairs):
@@ -106,7 +107,7 @@ def run(
         outcome, word = (Outcome.OK, "as_described") if good else (Outcome.FAILED, "otherwise")
     else:
         outcome = worst(one.told.end for each in found for one in each.sides if one.name == side)
-        word = {Outcome.OK: "pass", Outcome.FAILED: "fail"}.get(outcome, "undecided")
+        word = word_of(outcome)
     told = [
         {
             "name": one.pair.name,
@@ -156,6 +157,7 @@ def _write(place: Path, text: str) -> None:
 
 def _pages(found: Sequence[Any], page: Path, exits: Exits) -> None:
     """The viewer's pages: before and after side by side, and what is beside them."""
+    from sidecar.evaluate.assertions.conclude import word_of
     from sidecar.gate.report.asserted import asserted_report
     from sidecar.gate.report.exhibit import tapes_of
     from sidecar.gate.report.render import render
@@ -173,7 +175,7 @@ def _pages(found: Sequence[Any], page: Path, exits: Exits) -> None:
                     replace(each.told.judged, name=f"{pair.name}/{each.name}", role=each.name)
                     for each in one.sides
                 ],
-                outcome="fail" if end is Outcome.FAILED else "pass",
+                outcome=word_of(end),
                 exit_code=exits.code(end),
                 profile=exits.profile,
                 command="gallery run",

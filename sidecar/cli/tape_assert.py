@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
-from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude
+from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude, word_of
 from sidecar.evaluate.assertions.parse import Named, assertions_of
 from sidecar.gate.report.asserted import Judged, asserted_report, settled
 from sidecar.gate.report.model import Report
@@ -88,8 +88,7 @@ def reported(told: Sequence[Told], value: dict[str, Any], exits: Exits) -> Repor
 def concluded(told: Sequence[Told], *, strict: bool, exits: Exits) -> dict[str, Any]:
     """All tapes in JSON; what outweighs the others is the outcome of all."""
     end = worst((one.end for one in told), Outcome.UNDECIDED)
-    word = {Outcome.OK: "pass", Outcome.FAILED: "fail"}.get(end, "undecided")
-    return {**exits.told(end, word), "strict": strict, "tapes": [one.value for one in told]}
+    return {**exits.told(end, word_of(end)), "strict": strict, "tapes": [one.value for one in told]}
 
 
 def text_of(value: dict[str, Any]) -> str:

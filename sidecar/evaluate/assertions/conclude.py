@@ -28,6 +28,7 @@ ENDS: Final[dict[Outcome, outcome.Outcome]] = {
     "fail": outcome.Outcome.FAILED,
     "undecided": outcome.Outcome.UNDECIDED,
 }
+_WORDS: Final = {end: word for word, end in ENDS.items()}
 _NO_EVIDENCE: Final = ("partial", "dropped", "gaps", "tainted")
 
 
@@ -63,6 +64,11 @@ def conclude(found: Sequence[Asserted], *, strict: bool = False) -> Outcome:
     if any(one.status == "fail" or (strict and one.status == "skip") for one in counted):
         return "fail"
     return "pass" if any(one.status == "pass" for one in counted) else "undecided"
+
+
+def word_of(end: outcome.Outcome) -> Outcome:
+    """The word for what judging came to; whatever else kept it from being judged is undecided."""
+    return _WORDS.get(end, "undecided")
 
 
 def as_json(one: Asserted) -> dict[str, Any]:

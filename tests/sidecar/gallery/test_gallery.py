@@ -8,8 +8,10 @@ from importlib import resources
 import pytest
 
 from sidecar import __main__ as entry
+from sidecar.cli import gallery_run
 from sidecar.evaluate.assertions.specs import SPEC_OF
 from sidecar.gallery import make
+from sidecar.gallery.files import tape_files
 from sidecar.gallery.pairs import PAIRS
 from sidecar.outcome import PROFILES, Exits, Outcome
 from sidecar.tape.files import examine, read_tape
@@ -120,6 +122,20 @@ def test_there_is_a_page_of_each_pair_with_both_runs_in_it(told):
         assert "/tmp" not in json.dumps(data["report"])
 
 
+def test_a_page_of_what_cannot_be_decided_says_so(monkeypatch, capsys, tmp_path):
+    def cut(pair, folder):
+        tape_files(pair, folder)
+        partial = (folder / "after.tape").read_bytes().rsplit(b"\n", 3)[0] + b"\n"
+        (folder / "after.tape").write_bytes(partial)  # without its end and seal
+
+    monkeypatch.setattr(gallery_run, "tape_files", cut)
+    page = tmp_path / "page.html"
+    code, _ = ends(monkeypatch, capsys, "run", "late_stop", "--html", page)
+    assert code == 1  # not as the gallery says
+    report = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])["report"]
+    assert (report["outcome"], report["exit_code"]) == ("undecided", 2)
+
+
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_the_bundled_tapes_hold_and_have_nobodys_data(pair):
     for side in make.SIDES:
@@ -150,7 +166,7 @@ def test_the_agents_recorded_anew_make_the_same_tapes(tmp_path):
 def test_every_run_that_goes_wrong_is_replayed_strictly_from_its_tape(tmp_path):
     from agent_rig import AgentFolder
 
-    from sidecar.gallery.files import agent_file, tape_files
+    from sidecar.gallery.files import agent_file
 
     for pair in PAIRS:
         folder = tmp_path / pair.name
