@@ -1,21 +1,18 @@
 """A diff of two tapes as JSON, text, Markdown and, on a terminal, side by side."""
 
-import json
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from sidecar.gate.report.compared import CONTEXT, cells, notes_of, parting, partings
+from sidecar.gate.report.text import place_line
 from sidecar.outcome import Exits
 from sidecar.plain import plain, plain_markdown
 from sidecar.replay.diff.model import ENDS, Agent, Diff, Divergence, Row
-from sidecar.tape.drift import Place
-from sidecar.tape.model import Event
 from sidecar.tape.tape import Tape
 
-CONTEXT: Final = 3
-_PREVIEW: Final = 80
 _STYLES: Final = {"same": "dim", "insert": "green", "delete": "red"}
 
 
@@ -33,14 +30,14 @@ def diff_told(found: Diff, sides: Sides, limit: int, exits: Exits) -> dict[str, 
     """A diff in JSON; the keys are fixed (docs/specs/diff.md)."""
     changed = [row for one in found.agents for row in one.rows if row.kind != "same"]
     agents = [_agent_told(one, sides) for one in found.agents]
-    first = found.first_divergence
+    left, right = sides[0].tape, sides[1].tape
     return {
         **exits.told(ENDS[found.outcome], found.outcome),
         "left": _side_told(sides[0]),
         "right": _side_told(sides[1]),
         "incomparable": msgspec.to_builtins(found.incomparable),
         "compared": found.compared,
-        "first_divergence": None if first is None else _divergence_told(first, found, sides),
+        "first_divergence": msgspec.to_builtins(partings(found, left, right)),
         "agents": agents,
         "drift": _drift(found),
         "changes": [msgspec.to_builtins(row) for row in changed[:limit]],
@@ -69,7 +66,7 @@ def diff_text(found: Diff, sides: Sides, limit: int) -> str:
         left_out += len(changed)
     if left_out > 0:
         lines.append(f"… {left_out} more changes; see --limit")
-    lines += [plain(line) for line in notes(found)]
+    lines += [plain(line) for line in notes_of(found)]
     return "\n".join(lines)
 
 
@@ -87,11 +84,11 @@ def diff_markdown(found: Diff, sides: Sides, limit: int) -> str:
         lines += ["", "| agent | change | left | right | |", "|---|---|---|---|---|"]
     for row in changed[:limit]:
         cause = "consequence" if row.consequence else ""
-        name, one, other = map(plain_markdown, (row.agent, *cells(row, sides)))
+        name, one, other = map(plain_markdown, (row.agent, *_cells(row, sides)))
         lines.append(f"| {name} | {row.kind} | {one} | {other} | {cause} |")
     if len(changed) > limit:
         lines += ["", f"{len(changed) - limit} more changes."]
-    return "\n".join([*lines, "", *(plain_markdown(line) for line in notes(found))]).rstrip()
+    return "\n".join([*lines, "", *(plain_markdown(line) for line in notes_of(found))]).rstrip()
 
 
 def side_by_side(found: Diff, sides: Sides, limit: int) -> None:
@@ -108,7 +105,7 @@ def side_by_side(found: Diff, sides: Sides, limit: int) -> None:
     for row in rows[:limit]:
         first = row.kind != "same" and not row.consequence
         style = _STYLES.get(row.kind, "yellow") + (" bold" if first else "")
-        one, other = cells(row, sides)
+        one, other = _cells(row, sides)
         table.add_row(Text(plain(one), style=style), Text(plain(other), style=style))
     if rows:
         Console(highlight=False).print(table)
@@ -160,50 +157,15 @@ def divergence_lines(first: Divergence) -> list[str]:
     return lines
 
 
-def place_line(one: Place) -> str:
-    """One place, with both values."""
-    left = preview(one.left) if one.has_left else "nothing"
-    right = preview(one.right) if one.has_right else "nothing"
-    return f"{one.pointer or 'the whole'}: {left} and {right}"
-
-
 def row_line(row: Row, sides: Sides) -> str:
     """One change: both events."""
-    one, other = cells(row, sides)
+    one, other = _cells(row, sides)
     tail = "  (consequence)" if row.consequence else ""
     return f"{row.kind:<15} {one or '-'}  |  {other or '-'}{tail}"
 
 
-def notes(found: Diff) -> list[str]:
-    """What differs and decides nothing."""
-    lines = []
-    if found.noise:
-        lines.append(f"noise: {found.noise} events differ only in what does not count")
-    if found.header:
-        lines.append(f"headers differ in {', '.join(found.header)}")
-    return lines
-
-
-def cells(row: Row, sides: Sides) -> tuple[str, str]:
-    """Both events of a row as short texts; empty where there is none."""
-    one, other = (
-        "" if seq is None else _event(side.tape.events[seq])
-        for side, seq in zip(sides, (row.seq_l, row.seq_r), strict=True)
-    )
-    return one, other
-
-
-def preview(value: Any) -> str:
-    """A value in one short line."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _PREVIEW else text[: _PREVIEW - 1] + "…"
-
-
-def _event(event: Event) -> str:
-    said = event.inl.get("in", event.inl.get("out"))
-    shown = "" if said is None else f" {preview(said)}"
-    status = "" if event.st == "unset" else f" {event.st}"
-    return f"{event.seq} {event.kind} {event.name or event.site}{status}{shown}"
+def _cells(row: Row, sides: Sides) -> tuple[str, str]:
+    return cells(row, sides[0].tape, sides[1].tape)
 
 
 def _at(first: Divergence) -> str:
@@ -227,30 +189,13 @@ def _side_told(side: Side) -> dict[str, Any]:
 
 
 def _agent_told(one: Agent, sides: Sides) -> dict[str, Any]:
-    first = one.first_divergence
     return {
         "agent": one.agent,
         "common": one.common,
         "left": one.left,
         "right": one.right,
-        "first_divergence": None if first is None else _told(first, one, sides),
+        "first_divergence": msgspec.to_builtins(parting(one, sides[0].tape, sides[1].tape)),
     }
-
-
-def _divergence_told(first: Divergence, found: Diff, sides: Sides) -> dict[str, Any]:
-    (agent,) = (one for one in found.agents if one.agent == first.agent)
-    return _told(first, agent, sides)
-
-
-def _told(first: Divergence, agent: Agent, sides: Sides) -> dict[str, Any]:
-    near_it = agent.rows[max(agent.common - CONTEXT, 0) : agent.common + 1 + CONTEXT]
-    value: dict[str, Any] = msgspec.to_builtins(first)
-    value["context"] = [
-        {"seq_l": row.seq_l, "seq_r": row.seq_r, "kind": row.kind, "left": one, "right": other}
-        for row in near_it
-        for one, other in [cells(row, sides)]
-    ]
-    return value
 
 
 def _drift(found: Diff) -> dict[str, int]:

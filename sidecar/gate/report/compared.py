@@ -39,7 +39,7 @@ def compared_report(
         runs=(run_of(*left, roles[0]), run_of(*right, roles[1])),
         cases=(*_refusals(found), *(_case(one, found, left, right) for one in found.agents)),
         first_divergence=partings(found, left[1], right[1]),
-        notes=_notes(found),
+        notes=notes_of(found),
         facts=facts,
     )
 
@@ -105,6 +105,14 @@ def partings(found: Diff, left: Tape, right: Tape) -> Parting | None:
     if first is None:
         return None
     (agent,) = (one for one in found.agents if one.agent == first.agent)
+    return parting(agent, left, right)
+
+
+def parting(agent: Agent, left: Tape, right: Tape) -> Parting | None:
+    """Where one agent's runs part; None where they do not."""
+    first = agent.first_divergence
+    if first is None:
+        return None
     near = agent.rows[max(agent.common - CONTEXT, 0) : agent.common + 1 + CONTEXT]
     return Parting(
         agent=first.agent,
@@ -122,11 +130,17 @@ def partings(found: Diff, left: Tape, right: Tape) -> Parting | None:
 
 
 def _near(row: Row, left: Tape, right: Tape) -> Near:
+    one, other = cells(row, left, right)
+    return Near(seq_l=row.seq_l, seq_r=row.seq_r, kind=row.kind, left=one, right=other)
+
+
+def cells(row: Row, left: Tape, right: Tape) -> tuple[str, str]:
+    """Both events of a row as lines; empty where there is none."""
     one, other = (
         "" if event is None else event_line(event)
         for event in (event_at(left, row.seq_l), event_at(right, row.seq_r))
     )
-    return Near(seq_l=row.seq_l, seq_r=row.seq_r, kind=row.kind, left=one, right=other)
+    return one, other
 
 
 def _places(first: Divergence) -> tuple[Place, ...] | None:
@@ -135,7 +149,8 @@ def _places(first: Divergence) -> tuple[Place, ...] | None:
     return tuple(msgspec.convert(msgspec.to_builtins(one), Place) for one in first.places)
 
 
-def _notes(found: Diff) -> tuple[str, ...]:
+def notes_of(found: Diff) -> tuple[str, ...]:
+    """What differs and decides nothing."""
     notes = []
     if found.noise:
         notes.append(f"noise: {found.noise} events differ only in what does not count")

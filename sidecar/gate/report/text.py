@@ -3,6 +3,7 @@
 from sidecar.gate.report.model import Case, Parting, Place, Report, Run
 from sidecar.gate.report.trail import preview
 from sidecar.plain import plain
+from sidecar.tape import drift as tape_drift
 
 
 def render(report: Report) -> str:
@@ -67,7 +68,7 @@ def parting_lines(first: Parting) -> list[str]:
     return lines
 
 
-def place_line(one: Place) -> str:
+def place_line(one: Place | tape_drift.Place) -> str:
     """One place, with both values."""
     left = preview(one.left) if one.has_left else "nothing"
     right = preview(one.right) if one.has_right else "nothing"
