@@ -8,9 +8,6 @@ Rules
 """
 
 import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from processors.value import too_deep
-from sidecar.replay.leftover.process import MARK, end_marked
+from sidecar.replay.leftover.process import MARK, end_group, end_marked
 from sidecar.replay.record import AgentExit, Ending
 
 OUTPUT_BYTES_MAX = 4 * 1024**2
@@ -56,13 +53,13 @@ async def run_agent(launch: Launch, request: dict[str, Any]) -> AgentExit:
         stdin.write(msgspec.json.encode(request) + b"\n")
         stdin.close()  # after what was written is flushed
         done, _ = await asyncio.wait({running.stopped}, timeout=launch.deadline_s)
-        _kill_group(transport.get_pid())
+        end_group(transport.get_pid())
         end_marked(launch.mark)
         # What cannot be found may hold the pipes for ever; what it says there is not waited for.
         await asyncio.wait({running.closed}, timeout=_CLOSING_SECONDS)
         return running.exit(in_time=bool(done), code=transport.get_returncode())
     finally:
-        _kill_group(transport.get_pid())
+        end_group(transport.get_pid())
         end_marked(launch.mark)
         transport.close()
 
@@ -134,8 +131,3 @@ def answer(stdout: bytes) -> Any:
     if too_deep(value, last):
         return text
     return value["output"] if isinstance(value, dict) and "output" in value else text
-
-
-def _kill_group(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)

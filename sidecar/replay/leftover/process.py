@@ -35,6 +35,12 @@ def end_marked(mark: str) -> None:
                 os.kill(process_id, signal.SIGKILL)
 
 
+def end_group(leader: int) -> None:
+    """Kill the process group of a leader; one that is gone is no fault."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def guarded(mark: str) -> Iterator[None]:
     """Nothing marked outlives the block, nor this process, however it ends."""

@@ -9,7 +9,6 @@
 import contextlib
 import os
 import selectors
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from msgspec import Struct
 
 from sidecar import clock
 from sidecar.replay.bisect.answer import Ran
-from sidecar.replay.leftover.process import MARK, end_marked
+from sidecar.replay.leftover.process import MARK, end_group, end_marked
 
 TAIL_BYTES = 256 * 1024
 _DRAIN_SECONDS = 2.0
@@ -101,18 +100,13 @@ def _listen(process: "subprocess.Popen[bytes]", reader: int, timeout: float) -> 
                 break
             if not ended_ns and process.poll() is not None:
                 ended_ns = clock.monotonic_ns()
-                _kill(process.pid)  # what it left behind holds the pipe
+                end_group(process.pid)  # what it left behind holds the pipe
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, (deadline - clock.monotonic_ns()) / 1e9))
     return bytes(tail), process.returncode is None
 
 
 def _end(process: "subprocess.Popen[bytes]", mark: str) -> None:
-    _kill(process.pid)
+    end_group(process.pid)
     end_marked(mark)
     process.wait()
-
-
-def _kill(leader: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
