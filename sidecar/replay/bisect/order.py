@@ -7,7 +7,7 @@
    table of all pairs is ever kept.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 POINTS_MAX = 50_000
 """Of an order that is no chain."""
@@ -144,7 +144,7 @@ def points_of(held: int) -> Iterator[int]:
         at = text.find("1", at + 1)
 
 
-def set_of(points: Sequence[int]) -> int:
+def set_of(points: Iterable[int]) -> int:
     """The set of some points."""
     found = 0
     for one in points:

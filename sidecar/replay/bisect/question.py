@@ -14,7 +14,7 @@ from msgspec import Struct
 from sidecar.canonical import digest
 from sidecar.replay.bisect.history import History
 from sidecar.replay.bisect.model import Asked
-from sidecar.replay.bisect.order import Order, Product
+from sidecar.replay.bisect.order import Order, Product, set_of
 from sidecar.replay.bisect.revisions import Axis, text_of
 
 
@@ -44,11 +44,12 @@ class Question:
             goods = [[one, *first] for one in self.history.goods]
             floor = [[one, *first] for one in self.history.floor]
             bad = [self.history.bad, *last]
-        held = 0
-        for one in floor:
-            held |= 1 << self._product.point(one)
-        ends = tuple(self._product.point(one) for one in goods)
-        return Asked(goods=ends, bad=self._product.point(bad), floor=held, **more)
+        return Asked(
+            goods=tuple(map(self._product.point, goods)),
+            bad=self._product.point(bad),
+            floor=set_of(map(self._product.point, floor)),
+            **more,
+        )
 
     def place(self, point: int) -> Place:
         """What a point is."""
