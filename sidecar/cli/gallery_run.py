@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from sidecar.capture.order import Order
 from sidecar.capture.plan import Plan
-from sidecar.cli.tape_assert import Told, judged, read_assertions
+from sidecar.cli.tape_assert import Told, judged
 from sidecar.cli.tape_plan import read_plan
 from sidecar.cli.tape_run import Ended, argv_of, callee_command, run
 from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.files import read_assertions
 from sidecar.gallery.files import agent_file, tape_files
 from sidecar.gallery.pairs import Pair
 from sidecar.outcome import Exits, Outcome

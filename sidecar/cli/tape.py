@@ -191,7 +191,8 @@ def assert_(
         FAIL  no-loop  at 12  shell is called 6 times, at most 3 expected
     """
     # Imported here: the other commands do without the server's extra.
-    from sidecar.cli.tape_assert import concluded, judged, read_assertions, reported, text_of
+    from sidecar.cli.tape_assert import concluded, judged, reported, text_of
+    from sidecar.evaluate.assertions.files import read_assertions
 
     named, now_ns = read_assertions(assertions), clock.now_ns()
     told = []

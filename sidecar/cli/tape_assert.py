@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
 from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude, word_of
-from sidecar.evaluate.assertions.parse import Named, assertions_of
+from sidecar.evaluate.assertions.parse import Named
 from sidecar.gate.report.asserted import Judged, asserted_report, settled
 from sidecar.gate.report.model import Report
 from sidecar.outcome import Exits, Outcome, outcome_of, worst
@@ -17,19 +17,6 @@ from sidecar.plain import plain
 from sidecar.tape.files import read_tape
 
 _WEIGHT = {"pass": "PASS", "fail": "FAIL", "skip": "SKIP", "error": "ERROR"}
-
-
-def read_assertions(path: Path) -> tuple[Named, ...]:
-    """The assertions of a file. Raises SidecarError."""
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError:
-        raise SidecarError("the assertions are no UTF-8", where=str(path)) from None
-    except OSError as error:
-        raise SidecarError(
-            f"the assertions cannot be read: {error.strerror}", where=str(path)
-        ) from None
-    return assertions_of(text, name=str(path))
 
 
 class Told(Struct, frozen=True):

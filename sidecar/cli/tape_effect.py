@@ -72,7 +72,8 @@ def _judge(assertions: Path | None) -> Callable[[Path | None], bool]:
     if assertions is None:
         return _ended_well
     # Imported here: a replay without assertions does without the server's extra.
-    from sidecar.cli.tape_assert import judged, read_assertions
+    from sidecar.cli.tape_assert import judged
+    from sidecar.evaluate.assertions.files import read_assertions
 
     named = read_assertions(assertions)
 

@@ -31,7 +31,8 @@ def named(wanted: "Sequence[Assertion | StrPath | Named]") -> "tuple[Named, ...]
 
     Raises SidecarError.
     """
-    from sidecar.evaluate.assertions.parse import Named, assertions_of
+    from sidecar.evaluate.assertions.files import read_assertions
+    from sidecar.evaluate.assertions.parse import Named
     from sidecar.evaluate.assertions.specs import SPEC_OF, Assertion
 
     found: list[Named] = []
@@ -47,14 +48,7 @@ def named(wanted: "Sequence[Assertion | StrPath | Named]") -> "tuple[Named, ...]
                 f"a {type(one).__name__} is no assertion",
                 do="Give what a factory of sidecar.evaluate.assertions.factories made, or a file.",
             )
-        try:
-            text = Path(one).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            said = getattr(error, "strerror", None) or "it is no UTF-8"
-            raise SidecarError(
-                f"the assertions cannot be read: {said}", where=os.fspath(one)
-            ) from None
-        found += assertions_of(text, name=os.fspath(one))
+        found += read_assertions(Path(one))
     return tuple(found)
 
 

@@ -1,6 +1,10 @@
 """``sidecar tape assert``: YAML with the line of each fault, what is told, and exit codes."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -8,6 +12,7 @@ from click.testing import CliRunner
 
 from sidecar.cli.tape import command
 from sidecar.errors import SidecarError
+from sidecar.evaluate.assertions.files import read_assertions
 from sidecar.evaluate.assertions.parse import assertions_of
 from sidecar.evaluate.assertions.specs import SPECS
 from sidecar.gate.report.model import Report
@@ -68,6 +73,22 @@ def run(tmp_path, text, *arguments):
     return CliRunner().invoke(
         command, ["assert", *map(str, arguments), *more], standalone_mode=False
     )
+
+
+def test_a_file_is_utf_8_whatever_the_machine_says_and_has_an_end(tmp_path):
+    tape = written(tmp_path / "run.tape", "shell")
+    (tmp_path / "a.yaml").write_text(f"# größer als nötig\n{LOOP}", "utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    words = ["tape", "assert", str(tape), "--assertions", str(tmp_path / "a.yaml")]
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "sidecar", *words],
+        env={**os.environ, **ascii_only},
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    with pytest.raises(SidecarError, match="larger than 64 MiB"):
+        read_assertions(Path("/dev/zero"))
 
 
 def test_every_spec_can_be_written_in_yaml():

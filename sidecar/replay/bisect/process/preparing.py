@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
-from sidecar.evaluate.assertions.parse import Named, assertions_of
+from sidecar.evaluate.assertions.files import assertions_in
+from sidecar.evaluate.assertions.parse import Named
 from sidecar.plain import plain
 from sidecar.replay.bisect.history import History, history
 from sidecar.replay.bisect.model import Asked
@@ -97,10 +98,7 @@ def _evidence(wanted: Wanted) -> tuple[tuple[Named, ...], dict[str, str]]:
     if not wanted.assertions:
         return (), {}
     data = _read(Path(wanted.assertions))
-    try:
-        return assertions_of(data.decode(), name=wanted.assertions), {"assertions": sha256(data)}
-    except UnicodeDecodeError:
-        raise SidecarError("the assertions are no UTF-8", where=wanted.assertions) from None
+    return assertions_in(data, name=wanted.assertions), {"assertions": sha256(data)}
 
 
 def _history(repository: Repository, wanted: Wanted) -> History:
