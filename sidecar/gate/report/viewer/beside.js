@@ -58,18 +58,12 @@ function besideRow(row) {
 }
 
 function besideView() {
-  const detail = el("section", {
-    class: "detail",
-    id: "detail",
-    tabindex: "-1",
-    "aria-label": t("detail"),
-  });
   const count = el("p", { role: "status", class: "soft" });
   let rows = [];
   const total = DATA.beside.agents.reduce((sum, one) => sum + one.rows.length, 0),
     out = DATA.beside.agents.reduce((sum, one) => sum + one.left_out, 0);
   const describe = (row) =>
-    detail.replaceChildren(
+    list.detail.replaceChildren(
       ...(!row
         ? [el("p", { class: "soft" }, t("pick"))]
         : [
@@ -103,7 +97,6 @@ function besideView() {
       state.besidePicked = at;
       describe(row);
     },
-    open: () => detail.focus(),
   });
   const refresh = () => {
     rows = besideRows();
@@ -142,9 +135,6 @@ function besideView() {
     },
     t("changes"),
   );
-  detail.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") list.root.focus();
-  });
   const view = el(
     "div",
     {},
@@ -177,7 +167,7 @@ function besideView() {
     out ? el("p", { class: "note" }, t("rowsLeftOut", out)) : null,
     count,
     list.root,
-    detail,
+    list.detail,
   );
   view.ready = refresh;
   return view;

@@ -1,13 +1,13 @@
 // A list of any length of which only what is seen is on the page; one tab stop, moved in by keys.
+// Enter leads to its detail, what is chosen in full; Escape back.
 const ROW = 28;
 const BEYOND = 12;
 
 class List {
-  constructor({ id, label, draw, pick, open }) {
+  constructor({ id, label, draw, pick }) {
     this.id = id;
     this.draw = draw;
     this.pick = pick;
-    this.open = open;
     this.items = [];
     this.at = -1;
     this.spacer = el("div", { class: "spacer", role: "presentation" });
@@ -25,6 +25,15 @@ class List {
       },
       this.spacer,
     );
+    this.detail = el("section", {
+      class: "detail",
+      id: "detail",
+      tabindex: "-1",
+      "aria-label": t("detail"),
+      onkeydown: (event) => {
+        if (event.key === "Escape") this.root.focus();
+      },
+    });
     this.waiting = false;
     new ResizeObserver(() => this.later()).observe(this.root);
   }
@@ -104,7 +113,7 @@ class List {
       this.go(to);
     } else if (event.key === "Enter" && this.at >= 0) {
       event.preventDefault();
-      this.open();
+      this.detail.focus();
     }
   }
 

@@ -151,12 +151,6 @@ function timelineView() {
     );
   const marks = offending(place),
     count = el("p", { role: "status", class: "soft" });
-  const detail = el("section", {
-    class: "detail",
-    id: "detail",
-    tabindex: "-1",
-    "aria-label": t("detail"),
-  });
   const list = new List({
     id: "events",
     label: t("list"),
@@ -165,10 +159,9 @@ function timelineView() {
       state.picked[place] = seq;
       describe(seq);
     },
-    open: () => detail.focus(),
   });
   const describe = (seq) =>
-    detail.replaceChildren(
+    list.detail.replaceChildren(
       ...(seq === undefined || !tape.events[seq]
         ? [el("p", { class: "soft" }, t("pick"))]
         : [
@@ -258,9 +251,6 @@ function timelineView() {
       t("clear"),
     ),
   );
-  detail.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") list.root.focus();
-  });
   const view = el(
     "div",
     {},
@@ -268,7 +258,7 @@ function timelineView() {
     bands,
     tape.left_out ? el("p", { class: "note" }, t("leftOut", tape.left_out)) : null,
     count,
-    el("div", { class: "split" }, list.root, detail),
+    el("div", { class: "split" }, list.root, list.detail),
   );
   view.ready = refresh;
   return view;
