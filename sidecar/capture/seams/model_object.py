@@ -14,6 +14,7 @@ that are need no wrapping: their requests are recorded where they meet the netwo
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sidecar.capture.exchange import usage_of
@@ -130,24 +131,24 @@ def _handed(x: Crossing, value: Any, how: str) -> Any:
 
 
 def _passed(x: Crossing, real: Any, attributes: dict[str, Any]) -> Iterator[Any]:
-    try:
+    with _recorded(x, attributes):
         for piece in real:
             passed(x, piece)
             yield piece
-    except Exception as error:
-        failed(x, error, attributes)
-        raise
-    except BaseException:
-        x.done(status="cancelled", attributes=attributes)
-        raise
-    x.done(attributes=attributes)
 
 
 async def _passed_async(x: Crossing, real: Any, attributes: dict[str, Any]) -> AsyncIterator[Any]:
-    try:
+    with _recorded(x, attributes):
         async for piece in real:
             passed(x, piece)
             yield piece
+
+
+@contextmanager
+def _recorded(x: Crossing, attributes: dict[str, Any]) -> Iterator[None]:
+    """Around a stream that passes: how it ended."""
+    try:
+        yield
     except Exception as error:
         failed(x, error, attributes)
         raise

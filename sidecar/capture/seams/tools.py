@@ -161,9 +161,6 @@ def _streamed(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Generator[Any, No
                 return stop.value
             passed(x, piece)
             yield piece
-    except GeneratorExit:
-        x.cancelled()
-        raise
     except BaseException as error:
         failed(x, error)
         raise
@@ -194,9 +191,6 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
             passed(x, piece)
             yield piece
         x.done(None)
-    except GeneratorExit:
-        x.cancelled()
-        raise
     except BaseException as error:
         failed(x, error)
         raise
