@@ -14,11 +14,12 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from sidecar.capture.exchange import Request
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import muted
 from sidecar.capture.seams.raising import rebuilt
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 
 _NOT_READ: Final = ("CONNECT",)
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from sidecar.capture.seams.crossing import Crossing, class_name, text_of
 from sidecar.capture.seams.lanes import MUTE, muted
-from sidecar.capture.seams.session import Crossing, Session, class_name, text_of
+from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.told import LOST, Untold, class_told, read_back, told
 from sidecar.tape.compose import NOTHING
 from sidecar.tape.model import Kind, Seam

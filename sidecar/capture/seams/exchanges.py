@@ -20,7 +20,8 @@ from weakref import WeakSet
 from sidecar.capture import bodies, exchange, pieces
 from sidecar.capture.encodings import Decoder, Known, encoder
 from sidecar.capture.exchange import Reply, Request
-from sidecar.capture.seams.session import Crossing, Session, class_name, is_cancellation, text_of
+from sidecar.capture.seams.crossing import Crossing, class_name, is_cancellation, text_of
+from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.told import LOST
 from sidecar.capture.streamed import Answer, pieces_of
 from sidecar.tape.compose import NOTHING

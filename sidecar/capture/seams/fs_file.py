@@ -20,9 +20,10 @@ import weakref
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import failed, played
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.fs_pieces import Pieces, content_back, joined
 from sidecar.capture.seams.lanes import MUTE
-from sidecar.capture.seams.session import Crossing, Session, active
+from sidecar.capture.seams.session import Session, active
 from sidecar.capture.seams.sites import Site
 
 WRITTEN_BYTES_MAX: Final = 8 << 20

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from sidecar.capture.exchange import Request
 from sidecar.capture.seams import sockets
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.exchanges import Unsent, close_at_end, enter, failed_sending
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.urllib3_pool import header_text, materialised
 
 _PENDING: Final = "_agenttwin_crossing"

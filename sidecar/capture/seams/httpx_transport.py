@@ -13,10 +13,11 @@ from types import ModuleType
 from typing import Any, Final
 
 from sidecar.capture.exchange import Request
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.exchanges import Recording, Unsent, close_at_end, enter
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.raising import rebuilt
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 
 LIBRARIES: Final = ("httpx", "httpx2")
 _OURS: Final = "__agenttwin__"

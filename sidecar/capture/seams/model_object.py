@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from sidecar.capture.exchange import usage_of
 from sidecar.capture.seams.ambient import failed
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.forms import described, shaped
-from sidecar.capture.seams.session import Crossing, current
+from sidecar.capture.seams.session import current
 from sidecar.capture.seams.tools import answer, arguments, passed, piece_back
 
 METHODS: Final = frozenset(

@@ -12,8 +12,9 @@ from concurrent.futures import _base
 from typing import Any
 
 from sidecar.capture.seams.ambient import failed, raised
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.sites import Site
 from sidecar.capture.seams.threads import lane_of
 

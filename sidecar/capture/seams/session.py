@@ -43,8 +43,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, get_args
 
 from msgspec.structs import replace
 
@@ -59,6 +58,7 @@ from sidecar.capture.play import (
     answer_of,
 )
 from sidecar.capture.seams import client_settings
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.lanes import AGENT, MUTE, Lane, here, muted
 from sidecar.capture.seams.sites import Site, Sites
 from sidecar.capture.seams.turns import NEVER, Turns
@@ -67,7 +67,6 @@ from sidecar.tape.files import TapeWriter
 from sidecar.tape.model import Event, Kind, Seam, Status
 
 AGENT_NAME: Final = "agent"
-_CANCELLED: Final = frozenset(("CancelledError", "GeneratorExit"))
 SEAMS: Final[tuple[Seam, ...]] = get_args(Seam)
 COUNTED: Final = frozenset(("llm_call", "tool_call", "tool_result", "decision", "human_input"))
 _NOTHING_SAID: Final = {"output": None, "claimed": None, "verified": None, "reason": None}
@@ -84,140 +83,6 @@ def current() -> "Session | None":
 def active() -> "Session | None":
     """The session of this process, inside a seam too."""
     return _active
-
-
-class Crossing:
-    """One crossing of a seam, from ``Session.enter``."""
-
-    __slots__ = (
-        "_asked",
-        "_attr",
-        "_awaited",
-        "_call",
-        "_cause",
-        "_chunks",
-        "_first",
-        "_lane",
-        "_last",
-        "_over",
-        "_played",
-        "_session",
-        "_silent",
-        "_start",
-        "absent",
-        "attributes",
-        "chunks",
-        "error",
-        "out",
-        "played",
-        "status",
-        "use",
-    )
-
-    def __init__(self, session: "Session", asked: Asked, lane: Lane) -> None:
-        self._session, self._asked, self._lane = session, asked, lane
-        self._cause = lane.frontier
-        self._start = 0
-        self._attr: Mapping[str, Any] = {}
-        self._chunks: list[str] = []
-        self._call: int | None = None
-        self._over = self._awaited = self._silent = False
-        self.absent: Drift | None = None
-        self._first = self._last = -1  # played: the recorded events, the same but for a tool's
-        self._played: Played | None = None
-        self.played = False
-        self.out: Any = None
-        self.status: Status = "unset"
-        self.error: tuple[str, str | None] | None = None
-        self.chunks: tuple[Any, ...] | None = None
-        self.use: dict[str, int] = {}
-        self.attributes: Mapping[str, Any] = {}
-
-    @property
-    def lane(self) -> Lane:
-        """The line of execution it was made in."""
-        return self._lane
-
-    @property
-    def kind(self) -> Kind:
-        """The event's kind."""
-        return self._asked.kind
-
-    def inside(self) -> AbstractContextManager[None]:
-        """Around each touch of the real thing: the seams within see no session."""
-        return muted()
-
-    async def arrive(self) -> None:
-        """Played and awaited: wait until it is this answer's turn; one that was cancelled never
-        comes, and who waits for it is cancelled again."""
-        session = self._session
-        try:
-            await session.turn(self)
-        finally:
-            session.count(self)
-
-    def settle(self) -> None:
-        """What was waited for comes before this event, too."""
-        self._cause = self._lane.frontier
-
-    def chunk(self, piece: Any) -> None:
-        """One piece of a stream, as it passes."""
-        if not self.played and not self._over:
-            digest = self._session.put(piece)
-            if digest is not None:
-                self._chunks.append(digest)
-
-    def done(
-        self,
-        out: Any = NOTHING,
-        use: Mapping[str, int] | None = None,
-        status: Status = "ok",
-        *,
-        error: tuple[str, str | None] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The answer is there; twice is once. ``error``: an answer that says so, as HTTP's do.
-
-        ``attributes`` go with the event that holds the answer; played, they are in ``attributes``.
-        """
-        if attributes:
-            self._attr = {**self._attr, **attributes}
-        self._end(status, out, error, use)
-
-    def failed(self, error: BaseException, use: Mapping[str, int] | None = None) -> None:
-        """The real thing raised; a cancellation counts as one."""
-        if is_cancellation(error):
-            self._end("cancelled", NOTHING, None, use)
-        elif not isinstance(error, Drifted):
-            self._end("error", NOTHING, (class_name(error), text_of(error)), use)
-
-    def cancelled(self, use: Mapping[str, int] | None = None) -> None:
-        """Nobody waits for the answer any more."""
-        self._end("cancelled", NOTHING, None, use)
-
-    def beyond(self) -> NoReturn:
-        """Played: more is asked of the answer than was read when it was recorded. A drift."""
-        raise self._session.left(self)
-
-    def _end(
-        self,
-        status: Status,
-        out: Any,
-        error: tuple[str, str | None] | None,
-        use: Mapping[str, int] | None,
-    ) -> None:
-        if self._over:
-            return
-        if self.played:
-            self._session.count(self)
-            return
-        self._over = True
-        self._session._open.pop(id(self), None)
-        if self._silent and status == "cancelled":
-            return
-        if self.absent is not None:
-            raise self._session._drifted(self.absent)
-        self._session.write(self, status, out, error, use or {})
 
 
 class Session:
@@ -300,13 +165,13 @@ class Session:
         )
         x = Crossing(self, asked, lane)
         if attributes:
-            x._attr = attributes
-        x._awaited, x._silent = awaited, silent
+            x.attr = attributes
+        x.awaited, x.silent = awaited, silent
         if self.player is not None and self._decided(x, asked):
             whole = not awaited and not piecemeal and x.chunks is None
             stays = whole and self.turns is not None and self._was_cut_off(x)
             if self.turns is not None and (kind == "tool_call" or not stays):
-                self.turns.hold(x._first, lane)
+                self.turns.hold(x.first, lane)
             if kind == "tool_call":
                 self._count_call(x)
             if stays:
@@ -316,10 +181,10 @@ class Session:
             else:
                 self._open[id(x)] = x
             return x
-        x._start = _now_ns()
+        x.start = _now_ns()
         self._open[id(x)] = x
         if kind == "tool_call":
-            x._call = self._written(x, self._fact(x, kind, x._cause, given), x._cause)
+            x.call = self._written(x, self._fact(x, kind, x.cause, given), x.cause)
         return x
 
     def live(self, seam: Seam) -> bool:
@@ -387,7 +252,7 @@ class Session:
         """Wait until what answers a crossing is due."""
         if self.turns is None:
             return
-        await self.turns.arrive(x._last if x.status != "cancelled" else NEVER)
+        await self.turns.arrive(x.last if x.status != "cancelled" else NEVER)
 
     def began(self, lane: Lane) -> None:
         """Another thread is about to work in a lane."""
@@ -405,31 +270,31 @@ class Session:
 
     def count(self, x: Crossing) -> None:
         """What was played has happened, now; twice is once."""
-        played = x._played
-        if played is None or x._over:
+        played = x.recorded
+        if played is None or x.over:
             return
-        x._over = True
+        x.over = True
         self._open.pop(id(x), None)
-        event, cause = played.event, x._cause
+        event, cause = played.event, x.cause
         if event.kind == "tool_call":
-            if played.result is None or x._call is None:
+            if played.result is None or x.call is None:
                 return
             event = played.result
-            cause = tuple(sorted({x._call, *x._lane.frontier}))
-        if self.turns is not None and not x._awaited:
-            self.turns.hold(event.seq, x._lane)
+            cause = tuple(sorted({x.call, *x.lane.frontier}))
+        if self.turns is not None and not x.awaited:
+            self.turns.hold(event.seq, x.lane)
         with self._lock:
             self._counted(x, event, cause)
 
     def left(self, x: Crossing) -> Drifted:
         """A played answer is read further than it was recorded: what to raise."""
-        assert x._played is not None
+        assert x.recorded is not None
         found = Drift(
             kind="EXTRA_CALL",
-            seq=x._played.event.seq,
+            seq=x.recorded.event.seq,
             reason="more of the answer is read than was when it was recorded",
-            asked=x._asked,
-            expected=x._played.event,
+            asked=x.asked,
+            expected=x.recorded.event,
         )
         return self._drifted(found)
 
@@ -442,12 +307,17 @@ class Session:
         use: Mapping[str, int],
     ) -> None:
         """A crossing that went live is over."""
+        self._open.pop(id(x), None)
+        if x.silent and status == "cancelled":
+            return
+        if x.absent is not None:
+            raise self._drifted(x.absent)
         kind = x.kind
         if kind != "tool_call":
-            fact = self._fact(x, kind, x._cause, x._asked.given, out, status, error, use)
-            self._written(x, fact, x._cause)
-        elif x._call is not None:
-            cause = tuple(sorted({x._call, *x._lane.frontier}))
+            fact = self._fact(x, kind, x.cause, x.asked.given, out, status, error, use)
+            self._written(x, fact, x.cause)
+        elif x.call is not None:
+            cause = tuple(sorted({x.call, *x.lane.frontier}))
             fact = self._fact(x, "tool_result", cause, NOTHING, out, status, error, use)
             self._written(x, fact, cause)
 
@@ -572,14 +442,14 @@ class Session:
         if isinstance(found, Live):
             return False
         if isinstance(found, Drift):
-            if x._silent and found.kind == "EXTRA_CALL" and found.expected is None:
+            if x.silent and found.kind == "EXTRA_CALL" and found.expected is None:
                 x.absent = found
                 return False
             self._asked_for(x, found)
             raise self._drifted(found)
-        x._played, x.played = found, True
-        x._first = found.event.seq
-        x._last = x._first if found.result is None else found.result.seq
+        x.recorded, x.played = found, True
+        x.first = found.event.seq
+        x.last = x.first if found.result is None else found.result.seq
         x.out, x.status, x.error = answer.out, answer.status, answer.error
         x.chunks, x.use = answer.chunks, answer.usage
         failed = found.answer is not None and found.answer.error is not None
@@ -594,8 +464,8 @@ class Session:
         if self.writer is None or self.drift is not None or drift.kind == "INCOMPARABLE":
             return
         if getattr(self.player, "stopped", None) is None:
-            fact = self._fact(x, x.kind, x._cause, x._asked.given, status="cancelled")
-            self._written(x, fact, x._cause)
+            fact = self._fact(x, x.kind, x.cause, x.asked.given, status="cancelled")
+            self._written(x, fact, x.cause)
 
     def _fact(
         self,
@@ -608,9 +478,9 @@ class Session:
         error: tuple[str, str | None] | None = None,
         use: Mapping[str, int] | None = None,
     ) -> Fact:
-        asked, attributes = x._asked, x._attr
+        asked, attributes = x.asked, x.attr
         if kind == "tool_result" and len(cause) > 1:
-            attributes = {**attributes, "call": x._call}  # which of them it answers
+            attributes = {**attributes, "call": x.call}  # which of them it answers
         return Fact(
             kind=kind,
             seam=asked.seam,
@@ -622,8 +492,8 @@ class Session:
             status=status,
             error=error,
             cause=cause,
-            chunks=tuple(x._chunks) if kind != "tool_call" else (),
-            start_ns=x._start,
+            chunks=tuple(x.kept) if kind != "tool_call" else (),
+            start_ns=x.start,
             end_ns=None if kind == "tool_call" else _now_ns(),
             usage=use or {},
             attributes=attributes,
@@ -632,7 +502,7 @@ class Session:
     def _written(self, x: Crossing, fact: Fact, cause: tuple[int, ...]) -> int | None:
         if self.writer is None:
             return None
-        asked = x._asked
+        asked = x.asked
         with self._lock:
             if fact.kind != "tool_result":
                 place = (asked.agent, asked.site or asked.name, asked.kind)
@@ -647,14 +517,14 @@ class Session:
                     fact = replace(fact, attributes={**fact.attributes, **more})
             seq = self._guarded(fact)
             if seq is not None:
-                x._lane.passed(seq, cause)
+                x.lane.passed(seq, cause)
             return seq
 
     def _count_call(self, x: Crossing) -> None:
         """A tool's call that was played has been made."""
-        assert x._played is not None
+        assert x.recorded is not None
         with self._lock:
-            x._call = self._counted(x, x._played.event, x._cause)
+            x.call = self._counted(x, x.recorded.event, x.cause)
 
     def _counted(self, x: Crossing, event: Event, cause: tuple[int, ...]) -> int | None:
         """A played event happens, after ``cause``: on the new tape, or in the tally."""
@@ -665,7 +535,7 @@ class Session:
         else:
             assert self.tally is not None
             self.tally.add(event, cause)
-            x._lane.passed(event.seq, cause)
+            x.lane.passed(event.seq, cause)
         if self.turns is not None:
             self.turns.happened(event.seq)
         return seq
@@ -683,16 +553,16 @@ class Session:
 
     def _written_again(self, x: Crossing, event: Event, cause: tuple[int, ...]) -> int | None:
         """What was played, on the new tape."""
-        assert x._played is not None
+        assert x.recorded is not None
         if event.kind == "tool_call":
-            return self._written(x, self._fact(x, "tool_call", cause, x._asked.given), cause)
-        x._chunks = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
-        answered = event.out is not None if x._played.answer is None else x.error is None
+            return self._written(x, self._fact(x, "tool_call", cause, x.asked.given), cause)
+        x.kept = [kept for piece in x.chunks or () if (kept := self.put(piece)) is not None]
+        answered = event.out is not None if x.recorded.answer is None else x.error is None
         out = x.out if answered else NOTHING
         said = {key: item for key, item in event.attr.items() if key not in ("lane", "hit")}
         is_result = event.kind == "tool_result"
-        x._attr = said if is_result else {**x._attr, **said}
-        given = NOTHING if is_result else x._asked.given
+        x.attr = said if is_result else {**x.attr, **said}
+        given = NOTHING if is_result else x.asked.given
         fact = self._fact(x, event.kind, cause, given, out, x.status, x.error, x.use)
         return self._written(x, fact, cause)
 
@@ -709,35 +579,15 @@ class Session:
 def _unread(left: list[Crossing]) -> Drift | None:
     """The drift of answers that were read to their end when they were recorded."""
     for x in left:
-        if x._played is not None:
+        if x.recorded is not None:
             return Drift(
                 kind="MISSING_CALL",
-                seq=x._first,
+                seq=x.first,
                 reason="its answer was not read to its end, as it was when it was recorded",
-                asked=x._asked,
-                expected=x._played.event,
+                asked=x.asked,
+                expected=x.recorded.event,
             )
     return None
-
-
-def is_cancellation(error: BaseException) -> bool:
-    """Whether an exception says that nobody waits any more."""
-    return type(error).__name__ in _CANCELLED
-
-
-def class_name(error: BaseException) -> str:
-    """An exception's class with its module, builtins by name alone: ``openai.RateLimitError``."""
-    kind = type(error)
-    module = kind.__module__
-    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
-
-
-def text_of(error: BaseException) -> str | None:
-    """An exception's text; None where it has none that can be told."""
-    try:
-        return str(error)
-    except Exception:
-        return None
 
 
 _forks = False

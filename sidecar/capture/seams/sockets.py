@@ -14,9 +14,9 @@ from typing import Any
 
 from sidecar.capture import exchange, framing
 from sidecar.capture.encodings import Known
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.exchanges import Recording, Unsent
 from sidecar.capture.seams.raising import rebuilt
-from sidecar.capture.seams.session import Crossing
 
 
 def tapped(x: Crossing, response: http.client.HTTPResponse, known: Known | None) -> Recording:

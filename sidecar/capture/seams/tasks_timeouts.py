@@ -13,8 +13,9 @@ import math
 from asyncio import tasks
 from typing import Any
 
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.install import patch
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.sites import Site
 
 

@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import failed, raised
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.forms import described, reshaped, shaped
-from sidecar.capture.seams.session import Crossing, Session, current
+from sidecar.capture.seams.session import Session, current
 from sidecar.capture.seams.told import LOST
 
 _KINDS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
