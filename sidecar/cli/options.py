@@ -96,6 +96,17 @@ def profiled(*, bisect: bool = False, warn: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+def packaged(function: F) -> F:
+    """Add a ``packaging`` parameter: how a new tape keeps its payloads."""
+    return click.option(
+        "--packaging",
+        type=click.Choice(["packed", "store"]),
+        default="packed",
+        show_default=True,
+        help="`store` keeps blobs in a folder `blobs` beside the tape.",
+    )(function)
+
+
 def deciding(*, whose: str = "Your key", why: str = "Why") -> Callable[[F], F]:
     """Make a function of ``reason``, ``loaded`` (the configuration, with the person's key and
     project in it) and ``output`` a command by which a person decides something."""

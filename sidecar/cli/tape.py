@@ -17,7 +17,7 @@ import msgspec
 from sidecar import clock
 from sidecar.canonical import NotCanonical
 from sidecar.cli import tape_view
-from sidecar.cli.options import common, emit, profiled, say, talk, to_json
+from sidecar.cli.options import common, emit, packaged, profiled, say, talk, to_json
 from sidecar.cli.tape_coverage import coverage
 from sidecar.cli.tape_diff import diff
 from sidecar.cli.tape_record import record
@@ -36,8 +36,6 @@ from sidecar.tape.record import as_dict
 from sidecar.tape.tape import MISSING
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_PACKAGINGS = click.Choice(["packed", "store"])
-_TO_HELP = "`store` keeps blobs in a folder `blobs` beside the tape."
 
 
 @click.group()
@@ -212,7 +210,7 @@ def assert_(
 @command.command("migrate")
 @click.argument("tape", type=_FILE)
 @click.option("--to", type=_FILE, required=True, help="The new tape; it must not be there.")
-@click.option("--packaging", type=_PACKAGINGS, default="packed", show_default=True, help=_TO_HELP)
+@packaged
 @click.option(
     "--codecs",
     type=click.Choice(["tape", "current"]),
@@ -264,7 +262,7 @@ def migrate_(
     required=True,
     help="Folder for the tapes; made if it is not there.",
 )
-@click.option("--packaging", type=_PACKAGINGS, default="packed", show_default=True, help=_TO_HELP)
+@packaged
 @click.option(
     "--capture",
     type=click.Choice(["off", "redacted", "full"]),

@@ -16,7 +16,7 @@ import click
 from sidecar.capture.order import Order
 from sidecar.capture.process import build_of, git_of
 from sidecar.capture.record import CAPTURES, Capture
-from sidecar.cli.options import common, emit, profiled, talk
+from sidecar.cli.options import common, emit, packaged, profiled, talk
 from sidecar.cli.tape_run import Ended, argv_of, run, running
 from sidecar.errors import SidecarError
 from sidecar.outcome import Exits, Outcome
@@ -44,13 +44,7 @@ _NO_CONTENT = (
     show_default=True,
     help="Content: digests only (no replay), with data masked, or whole.",
 )
-@click.option(
-    "--packaging",
-    type=click.Choice(["packed", "store"]),
-    default="packed",
-    show_default=True,
-    help="`store` keeps blobs in a folder `blobs` beside the tape.",
-)
+@packaged
 @click.option(
     "--durable", is_flag=True, help="Each event reaches the disk before the agent goes on."
 )
