@@ -20,7 +20,7 @@ from sidecar.plain import plain, plain_lines
 from sidecar.replay.bisect import shown
 from sidecar.replay.bisect.answer import Answer
 from sidecar.replay.bisect.driver import Tell
-from sidecar.replay.bisect.model import Probe
+from sidecar.replay.bisect.model import Probe, Search
 from sidecar.replay.bisect.process.preparing import Prepared, prepare
 from sidecar.replay.bisect.process.session import run_bisection
 from sidecar.replay.bisect.wanted import Wanted
@@ -28,6 +28,7 @@ from sidecar.replay.bisect.wanted import Wanted
 _FILE = click.Path(dir_okay=False)
 _FOLDER = click.Path(file_okay=False)
 _TAIL_LINES = 15
+_USUAL = Search()
 
 
 @click.command("bisect")
@@ -48,34 +49,40 @@ _TAIL_LINES = 15
 @click.option(
     "--method",
     type=click.Choice(["exact", "repeats", "bayes"]),
-    default="exact",
+    default=_USUAL.method,
     show_default=True,
     help="One run a point; as many as the measured rate needs; or a posterior over all.",
 )
 @click.option(
     "--measure",
     type=click.IntRange(1, 1000),
-    default=20,
+    default=_USUAL.measure,
     show_default=True,
     help="Runs at the bad end by which the rate is measured.",
 )
 @click.option(
     "--confidence",
     type=click.FloatRange(0.5, 0.999999),
-    default=0.95,
+    default=_USUAL.confidence,
     show_default=True,
     help="At which `bayes` stops.",
 )
 @click.option(
     "--monotone",
     type=click.IntRange(0, 100),
-    default=3,
+    default=_USUAL.monotone,
     show_default=True,
     help="Random points looked at in the end.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random points.")
 @click.option(
-    "--runs-max", type=click.IntRange(1), default=10_000, show_default=True, help="At most."
+    "--seed", type=int, default=_USUAL.seed, show_default=True, help="Of the random points."
+)
+@click.option(
+    "--runs-max",
+    type=click.IntRange(1),
+    default=_USUAL.runs_max,
+    show_default=True,
+    help="At most.",
 )
 @click.option("--timeout", default="10m", show_default=True, help="Of one run; past it untestable.")
 @click.option(

@@ -45,23 +45,31 @@ class Probe(Struct, frozen=True, kw_only=True):
     left: int = 0
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """One bisection.
+class Search(Struct, frozen=True, kw_only=True):
+    """How it is searched: what makes the answer to the same oracle another.
 
-    ``goods`` are verified first, so is ``bad``; ``floor`` is the set of points that are no
-    suspects, ``goods`` among them. ``measure``: runs at the bad end by which its rate is measured;
-    ``confidence``: at which ``bayes`` stops; ``monotone``: random points looked at in the end.
+    ``measure``: runs at the bad end by which its rate is measured; ``confidence``: at which
+    ``bayes`` stops; ``monotone``: random points looked at in the end.
     """
 
-    goods: tuple[int, ...]
-    bad: int
-    floor: int
     method: Method = "exact"
     measure: int = 20
     confidence: float = 0.95
     monotone: int = 3
     seed: int = 0
     runs_max: int = 10_000
+
+
+class Asked(Search, frozen=True, kw_only=True):
+    """One bisection.
+
+    ``goods`` are verified first, so is ``bad``; ``floor`` is the set of points that are no
+    suspects, ``goods`` among them.
+    """
+
+    goods: tuple[int, ...]
+    bad: int
+    floor: int
 
 
 class Rate(Struct, frozen=True, kw_only=True):

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from sidecar.replay.bisect.model import Method
+from sidecar.replay.bisect.model import Search
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """The options of ``sidecar bisect``; names and meanings are those of its help."""
+class Wanted(Search, frozen=True, kw_only=True):
+    """The options of ``sidecar bisect``; names, meanings and defaults are those of its help."""
 
     command: tuple[str, ...]
     goods: tuple[str, ...] = ()
@@ -16,12 +14,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
     repo: str = "."
     all_parents: bool = False
     revisions: str = ""
-    method: Method = "exact"
-    measure: int = 20
-    confidence: float = 0.95
-    monotone: int = 3
-    seed: int = 0
-    runs_max: int = 10_000
     timeout_seconds: float = 600.0
     signature: str = ""
     tape: str = ""
@@ -34,14 +26,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     def search(self) -> dict[str, object]:
         """What makes the answer to the same oracle another."""
-        return {
-            "method": self.method,
-            "measure": self.measure,
-            "confidence": self.confidence,
-            "monotone": self.monotone,
-            "seed": self.seed,
-            "runs_max": self.runs_max,
-        }
+        return {name: getattr(self, name) for name in Search.__struct_fields__}
 
     def oracle(self) -> dict[str, object]:
         """What makes a run of it another."""
