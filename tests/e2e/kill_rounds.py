@@ -25,6 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+from catching_up import until_none  # noqa: E402
 from export_rig import GrpcSink  # noqa: E402
 from sidecar_process import CONFIG, SidecarProcess  # noqa: E402
 
@@ -39,6 +40,7 @@ KINDS = ("main", *CHILDREN)
 # What must be none. What comes downstream again is told: delivery is at least once.
 FAULTS = ("missing", "twice", "downstream_missing")
 SECONDS = 60
+"""For how long nothing may come any more of what is missing, before it counts as missing."""
 DOWNSTREAM = """\
 export:
   - name: downstream
@@ -119,11 +121,13 @@ class Rounds:
         """Stop the load, let the sidecar catch up, and have everything counted."""
         (self.folder / "stop").touch()
         self.sender.wait(SECONDS)
-        deadline = time.monotonic() + SECONDS
-        counted = self.count()
-        while any(counted[k] for k in FAULTS) and time.monotonic() < deadline:
-            time.sleep(0.5)
-            counted = self.count()
+        counted = {}
+
+        def left():
+            counted.update(self.count())
+            return sum(counted[kind] for kind in FAULTS)
+
+        until_none(left, SECONDS)
         return counted
 
     def count(self):

@@ -29,10 +29,12 @@ pytestmark = pytest.mark.full  # minutes on two cores: real processes and server
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+from catching_up import until_none  # noqa: E402
 from kill_rounds import _descendants  # noqa: E402
 from sidecar_process import CONFIG, SidecarProcess  # noqa: E402
 
 SECONDS = 90
+"""For how long nothing may come any more of what is waited for, before it counts as missing."""
 
 
 class Member:
@@ -107,19 +109,12 @@ class Both:
         self.one.start(key)
         self.two.start(key)
 
-    def until(self, condition, what):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, what
-            time.sleep(0.1)  # the world outside tells no event
-
     def more(self, member, spans=60):
         """Let a sender have that many more spans acknowledged."""
-        before = len(member.acknowledged)
-        self.until(
-            lambda: len(member.acknowledged) >= before + spans,
-            f"nothing is acknowledged any more:\n{member.sidecar.errors()[-3000:]}",
-        )
+        wanted = len(member.acknowledged) + spans
+        left = until_none(lambda: max(0, wanted - len(member.acknowledged)), SECONDS)
+        errors = member.sidecar.errors()[-3000:]
+        assert left == 0, f"nothing is acknowledged any more:\n{errors}"
 
     def finish(self):
         """Stop the load; acknowledged, missing and doubled spans once the pipelines caught up."""
@@ -128,13 +123,14 @@ class Both:
         acknowledged = self.one.acknowledged | self.two.acknowledged
         found = {}
 
-        def counted():
+        def left():
             with contextlib.suppress(StoreUnavailable):
                 found.update(self.count(acknowledged))
-            return found and not found["missing"] and not found["twice"]
+                return found["missing"] + found["twice"]
+            return None
 
-        with contextlib.suppress(AssertionError):
-            self.until(counted, "")
+        until_none(left, SECONDS)
+        assert found, "the store could not be read"
         return found
 
     def count(self, acknowledged):
