@@ -153,27 +153,39 @@ async def _tried(
     child: Child, bundle: Bundle, folded: Folded, documents: Probes
 ) -> tuple[tuple[Finding, ...], Folded]:
     """What is wrong with the order of the modules, and which of both bundles may decide."""
-    renamed = [replace(module, path=f"{_BESIDE}{module.path}") for module in folded.bundle.modules]
-    both = replace(bundle, modules=(*bundle.modules, *renamed))
     ordered = [module.path for module in bundle.modules if not _is_test(module.path)]
     orders = [ordered, *other_orders(ordered)]
+    why = None
+    if folded.bundle is not bundle:
+        why = await _differs_beside(child, bundle, folded, orders, documents)
+        if why is None:
+            return (), folded
+    found = await child.differing(bundle, orders, documents) if len(orders) > 1 else None
+    if found is not None:
+        text = f"decisions differ with the order of the files, as on {found[:300]}"
+        return (Finding(ordered[0], 1, "order", text),), Folded(bundle)
+    if why is not None:
+        _LOG.error("policy decides as it is: folded it decided otherwise", document=why[:300])
+    return (), Folded(bundle)
+
+
+async def _differs_beside(
+    child: Child,
+    bundle: Bundle,
+    folded: Folded,
+    orders: Sequence[Sequence[str]],
+    documents: Probes,
+) -> str | None:
+    """What a folded bundle, or the bundle in one of its orders, decides otherwise on."""
+    renamed = [replace(module, path=f"{_BESIDE}{module.path}") for module in folded.bundle.modules]
+    both = replace(bundle, modules=(*bundle.modules, *renamed))
     beside = [module.path for module in renamed]
     try:
-        found = await child.differing(both, [*orders, beside], documents, folded.members)
+        return await child.differing(both, [*orders, beside], documents, folded.members)
     except ChildFailed as error:  # the engine cannot read it: the bundle itself it could
         if child.lost:
             raise
-        found = str(error)
-    if found is None:
-        return (), folded
-    why, found = found, None
-    if len(orders) > 1:
-        found = await child.differing(bundle, orders, documents)
-    if found is None:
-        _LOG.error("policy decides as it is: folded it decided otherwise", document=why[:300])
-        return (), Folded(bundle)
-    text = f"decisions differ with the order of the files, as on {found[:300]}"
-    return (Finding(ordered[0], 1, "order", text),), Folded(bundle)
+        return str(error)
 
 
 async def _modules(child: Child) -> list[RegoModule]:
