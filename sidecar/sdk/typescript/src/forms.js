@@ -1,0 +1,126 @@
+/**
+ * What the redactors know: secrets' keys, and patterns as Python has them.
+ * Written by tests/sidecar/sdk/make_forms.py; never edited.
+ */
+
+export const SECRET_KEYS = [
+  "authorization",
+  "proxy_authorization",
+  "api_key",
+  "apikey",
+  "x_api_key",
+  "password",
+  "passwd",
+  "pwd",
+  "passphrase",
+  "secret",
+  "client_secret",
+  "token",
+  "access_token",
+  "refresh_token",
+  "id_token",
+  "session_token",
+  "cookie",
+  "set_cookie",
+  "private_key",
+  "access_key",
+  "secret_key",
+  "credential",
+  "credentials",
+  "otp",
+  "cvv",
+  "cvc",
+  "pin"
+];
+
+export const ENDS = [
+  "password",
+  "passwd",
+  "secret",
+  "token",
+  "apikey"
+];
+
+export const NAMED = [
+  "(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)[^\\s&;,\\\"'<>]{1,8192}",
+  "(?<![\\w-])(?P<named>[A-Za-z0-9_-]{2,64})[\\\"']?[ \\t]{0,8}(?:=>|:?=|:)[ \\t]{0,8}(?=[\\\"'])|(?<![\\w-])(?P<option>--?[A-Za-z][\\w-]{1,63})[ \\t]{1,4}(?![-|])|^[ \\t]{0,64}(?:- )?(?P<line>[A-Za-z0-9_-]{2,64}):[ \\t]{1,8}(?:(?:basic|digest|token)[ \\t]{1,4})?(?=[^\\s\\\"'\\[{|>#]\\S{0,8191}[ \\t]{0,64}$)|(?<=[\\\"'])(?P<quoted>[A-Za-z0-9_-]{2,64}):[ \\t]{1,8}(?:(?:basic|digest|token)[ \\t]{1,4})?(?=[^\\s\\\"'\\[{|>#][^\\s\\\"']{0,8191}[\\\"'])",
+  "(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)(?:\"(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)((?:[^\"\\\\\\n]|\\\\.){1,8192})|'(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)((?:[^'\\\\\\n]|\\\\.){1,8192})|([^\\s\"'][^\\s&;\"'<>]{0,8191}))",
+  "(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)()()(\\S{1,8192})"
+];
+
+export const DETECTORS = [
+  {
+    "name": "private_key",
+    "pattern": "-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\\Z)",
+    "group": 0,
+    "needles": [
+      "private key"
+    ]
+  },
+  {
+    "name": "jwt",
+    "pattern": "(?<![\\w-])eyJ[\\w-]{5,4096}\\.[\\w-]{5,8192}\\.[\\w-]{0,2048}",
+    "group": 0,
+    "needles": [
+      "eyj"
+    ]
+  },
+  {
+    "name": "api_key",
+    "pattern": "(?<![\\w-])(?:(?:sk|pk|rk)[-_][\\w-]{16,256}|AKIA[0-9A-Z]{16}|gh[pousr]_\\w{30,255}|xox[abprs]-[\\w-]{10,256})(?![\\w-])",
+    "group": 0,
+    "needles": [
+      "sk-",
+      "sk_",
+      "pk-",
+      "pk_",
+      "rk-",
+      "rk_",
+      "akia",
+      "ghp_",
+      "gho_",
+      "ghu_",
+      "ghs_",
+      "ghr_",
+      "xox"
+    ]
+  },
+  {
+    "name": "bearer",
+    "pattern": "(?i)(?<!\\w)bearer[ \\t]{1,4}(?!tok:|hmac:)([\\w.~+/=-]{8,8192})",
+    "group": 1,
+    "needles": [
+      "bearer"
+    ]
+  },
+  {
+    "name": "email",
+    "pattern": "(?<![\\w.%+-])[\\w.%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\\.[A-Za-z0-9-]{1,63}){1,8}",
+    "group": 0,
+    "needles": [
+      "@"
+    ]
+  },
+  {
+    "name": "secret",
+    "pattern": "(?i)\"(?:authorization|proxy[-_]authorization|api[-_]key|apikey|x[-_]api[-_]key|password|passwd|pwd|passphrase|secret|client[-_]secret|token|access[-_]token|refresh[-_]token|id[-_]token|session[-_]token|cookie|set[-_]cookie|private[-_]key|access[-_]key|secret[-_]key|credential|credentials|otp|cvv|cvc|pin)\"[ \t\n]{0,8}:[ \t\n]{0,8}\"(?!\\[[a-z_]{1,32}\\]|tok:|hmac:)((?:[^\"\\\\]|\\\\.){1,8192})",
+    "group": 1,
+    "needles": [
+      "\""
+    ]
+  },
+  {
+    "name": "credential",
+    "pattern": "(?<=://)(?!\\[|tok:|hmac:)([^\\s/@?#]{1,512})(?=@)",
+    "group": 1,
+    "needles": [
+      "://"
+    ]
+  },
+  {
+    "name": "card",
+    "pattern": "(?<![\\w-])[0-9](?:[ -]?[0-9]){12,18}(?![\\w-])",
+    "group": 0,
+    "needles": []
+  }
+];
