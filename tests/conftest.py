@@ -11,7 +11,7 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("fast"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "fast")
-# What a caller's environment says of terminals and of CI changes what pytest, click and rich print: no test may see it.
+# By what a caller's environment says of CI and of terminals pytest, click and rich print otherwise.
 for each in ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(each, None)
 

@@ -32,7 +32,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``plan``: of a replay; ``to``: a new tape of it, where one is wanted.
     ``roots``: folders of the agent's own files; none = the working directory, or the script's.
     ``python``: what PYTHONPATH was. ``capture``: of a replay, as the tape says. ``asker``: the
-    process that waits for this one's end.
+    process that waits for this one's end. ``lasts_ns``: after which a new tape expires.
     """
 
     mode: Mode
@@ -43,6 +43,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     capture: Capture = "off"
     packaging: Literal["packed", "store"] = "packed"
     durable: bool = False
+    lasts_ns: int | None = None
     roots: tuple[str, ...] = ()
     agent: str = "agent"
     labels: dict[str, str] = {}

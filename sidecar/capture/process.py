@@ -77,18 +77,21 @@ def circumstances(
     argv: tuple[str, ...] = (),
     tenant: str = "default",
     labels: Mapping[str, str] | None = None,
+    lasts_ns: int | None = None,
 ) -> Circumstances:
     """What is given of a recording that begins now in this process, with a new id, the time and
-    the packages."""
+    the packages. ``lasts_ns``: after which it expires."""
+    now_ns = clock.now_ns()
     return Circumstances(
         tape_id=clock.new_id(),
-        now_ns=clock.now_ns(),
+        now_ns=now_ns,
         argv=argv,
         git=git,
         agent=agent,
         env=environment_digest(sys.path),
         tenant=tenant,
         labels=dict(labels or {}),
+        expires_ns=None if lasts_ns is None else now_ns + lasts_ns,
     )
 
 

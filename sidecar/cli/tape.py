@@ -20,6 +20,7 @@ from sidecar.cli import tape_view
 from sidecar.cli.options import common, emit, packaged, profiled, say, talk, to_json
 from sidecar.cli.tape_coverage import coverage
 from sidecar.cli.tape_diff import diff
+from sidecar.cli.tape_expiry import expiring
 from sidecar.cli.tape_record import record
 from sidecar.cli.tape_replay import replay
 from sidecar.errors import SidecarError, StoreUnavailable
@@ -31,7 +32,6 @@ from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.examine import Examination
 from sidecar.tape.files import Packaging, examine, migrate, read_tape
 from sidecar.tape.model import SEAMS_OF, Event
-from sidecar.tape.moment import nanoseconds
 from sidecar.tape.record import as_dict
 from sidecar.tape.tape import MISSING
 
@@ -165,12 +165,14 @@ def verify(
     help="What must hold, as YAML (docs/specs/tape-assertions.md).",
 )
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
+@expiring
 @profiled()
 @common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif", "html"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,
     strict: bool,
+    fresh: bool,
     exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
@@ -195,7 +197,7 @@ def assert_(
     named, now_ns = read_assertions(assertions), clock.now_ns()
     told = []
     for number, path in enumerate(tapes):
-        one = judged(path, named, now_ns, strict=strict, exits=exits)
+        one = judged(path, named, now_ns, strict=strict, fresh=fresh, exits=exits)
         told.append(one if output == "html" else one.settled(number))
     value = concluded(told, strict=strict, exits=exits)
     if output in ("text", "jsonl"):
@@ -375,11 +377,6 @@ def _end(found: Examination) -> Outcome:
     return Outcome.OK if found.holds else Outcome.UNDECIDED
 
 
-def _expired(found: Examination) -> bool:
-    until = found.header.expires_at
-    return until is not None and nanoseconds(until) <= clock.now_ns()
-
-
 def _told(path: Path, found: Examination) -> dict[str, Any]:
     """One tape in JSON; the keys are fixed (docs/specs/tape.md)."""
     return {
@@ -395,7 +392,7 @@ def _told(path: Path, found: Examination) -> dict[str, Any]:
         "faults": msgspec.to_builtins(found.faults),
         "more_faults": found.more_faults,
         "unchecked": found.unchecked,
-        "expired": _expired(found),
+        "expired": found.header.has_expired(clock.now_ns()),
         "header": as_dict(found.header),
         "seal": None if found.seal is None else as_dict(found.seal),
     }

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from sidecar.cli.tape_expiry import check_expiry
 from sidecar.errors import SidecarError
 from sidecar.evaluate.assertions.conclude import ENDS, as_json, asserted, conclude, word_of
 from sidecar.evaluate.assertions.parse import Named
@@ -31,15 +32,27 @@ class Told(Struct, frozen=True):
         return replace(self, judged=settled(self.judged, number))
 
 
-def judged(path: Path, named: Sequence[Named], now_ns: int, *, strict: bool, exits: Exits) -> Told:
-    """One tape. A tape that is none is told, with the exit code of its refusal."""
+def judged(
+    path: Path,
+    named: Sequence[Named],
+    now_ns: int,
+    *,
+    strict: bool,
+    exits: Exits,
+    fresh: bool = False,
+) -> Told:
+    """One tape. A tape that is none is told, with the exit code of its refusal; so is one that has
+    expired, where only ``fresh`` ones count."""
+    state = "unreadable"
     try:
         tape = read_tape(path)
+        state = tape.examination.state
+        check_expiry(tape, path, now_ns, fresh=fresh)
     except SidecarError as error:
         end = outcome_of(error.code)
         value = {
             "tape": str(path),
-            "state": "unreadable",
+            "state": state,
             "outcome": "undecided",
             "exit_code": exits.code(end),
             "error": error.text(),

@@ -16,6 +16,7 @@ import click
 from sidecar.capture.order import Order
 from sidecar.capture.process import build_of, git_of
 from sidecar.capture.record import CAPTURES, Capture
+from sidecar.cli.moments import Duration
 from sidecar.cli.options import common, emit, packaged, profiled, talk
 from sidecar.cli.tape_run import Ended, argv_of, run, running
 from sidecar.errors import SidecarError
@@ -49,6 +50,14 @@ _NO_CONTENT = (
     "--durable", is_flag=True, help="Each event reaches the disk before the agent goes on."
 )
 @click.option("--name", "agent", default="agent", show_default=True, help="Whose events they are.")
+@click.option(
+    "--expires",
+    "lasts_ns",
+    type=Duration(),
+    default=None,
+    metavar="DURATION",
+    help="After so long (90d) the tape is to be recorded anew.",
+)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Kept in the header.")
 @profiled()
 @common()
@@ -60,6 +69,7 @@ def record(
     packaging: Packaging,
     durable: bool,
     agent: str,
+    lasts_ns: int | None,
     labels: Sequence[str],
     exits: Exits,
     config: str | None,  # noqa: ARG001
@@ -88,6 +98,7 @@ def record(
         capture=capture,
         packaging=packaging,
         durable=durable,
+        lasts_ns=lasts_ns,
         roots=tuple(str(root.resolve()) for root in roots),
         agent=agent,
         labels=_labels(labels),

@@ -17,12 +17,14 @@ from typing import Any, get_args
 import click
 from msgspec.structs import replace
 
+from sidecar import clock
 from sidecar.capture.order import Order, drift_told
 from sidecar.capture.plan import MODES, Plan
 from sidecar.capture.play import Drift
 from sidecar.capture.process import git_of
 from sidecar.cli.options import common, profiled, say, talk
 from sidecar.cli.tape_effect import effect
+from sidecar.cli.tape_expiry import check_expiry, expiring
 from sidecar.cli.tape_plan import check_fits, read_plan
 from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
 from sidecar.cli.tape_run import Ended, argv_of, is_callee, run, running
@@ -86,6 +88,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Runs on either side to measure a change with, where --patch and --live go together.",
 )
 @click.option("--assertions", type=_FILE, default=None, help="What a good run is, to measure by.")
+@expiring
 @profiled(bisect=True)
 @common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
 def replay(
@@ -96,6 +99,7 @@ def replay(
     timeout: float | None,
     controls: int,
     assertions: Path | None,
+    fresh: bool,
     exits: Exits,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
@@ -122,6 +126,7 @@ def replay(
     if plan.mode in ("tools", "shadow") and is_callee(command) and not command[-2]:
         raise click.UsageError(f"the mode {plan.mode} asks the real model: give it with --llm")
     recorded = read_tape(tape)  # no tape: told before anything runs
+    check_expiry(recorded, tape, clock.now_ns(), fresh=fresh)
     check_fits(plan, recorded, tape)
     with tempfile.TemporaryDirectory(prefix="sidecar-") as folder:
         place = to or (None if plan.mode == "strict" else Path(folder) / "replayed.tape")

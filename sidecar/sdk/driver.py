@@ -55,19 +55,23 @@ def record(
     agent: str = AGENT_NAME,
     packaging: Packaging = "packed",
     labels: Mapping[str, str] | None = None,
+    lasts_ns: int | None = None,
 ) -> Iterator[Recording]:
     """Record what happens inside to a new tape.
 
     ``capture``: ``off`` keeps digests only and cannot be replayed; ``redacted``, ``full`` keep
-    content. ``roots``: folders of the agent's own files; none = the working directory. Raises
-    SidecarError where there is a file already, or none can be made.
+    content. ``roots``: folders of the agent's own files; none = the working directory. The tape
+    expires after ``lasts_ns``. Raises SidecarError where there is a file already, or none can be
+    made.
     """
     running = active()
     if running is not None:
         yield Recording(running)
         return
     folders = folders_of(roots)
-    found = circumstances(git=git_of(folders[0]), agent=build_of(folders[0]), labels=labels)
+    found = circumstances(
+        git=git_of(folders[0]), agent=build_of(folders[0]), labels=labels, lasts_ns=lasts_ns
+    )
     with TapeWriter(
         Path(path),
         header_of(found, capture),

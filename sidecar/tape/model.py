@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
+from sidecar.tape.moment import nanoseconds
+
 MAJOR: Final = 1
 SCHEMA: Final = "tape/1.0.0"
 SEQ_MAX: Final = 2**53 - 1
@@ -122,6 +124,10 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
     captured_at: str = "1970-01-01T00:00:00.000000000Z"
     expires_at: str | None = None
     more: dict[str, Any] = field(default_factory=dict)
+
+    def has_expired(self, now_ns: int) -> bool:
+        """Whether the tape was to be recorded anew by then."""
+        return self.expires_at is not None and nanoseconds(self.expires_at) <= now_ns
 
 
 class EventError(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -88,16 +88,19 @@ def recording(
     roots: Sequence[StrPath] = (),
     agent: str = AGENT_NAME,
     labels: Mapping[str, str] | None = None,
+    lasts_ns: int | None = None,
 ) -> Iterator[Running]:
     """Record what happens inside to a tape, which takes its place when it is whole.
 
-    ``roots``: folders of the agent's own files; none = the working directory. Raises SidecarError
-    where nothing can be recorded.
+    ``roots``: folders of the agent's own files; none = the working directory. ``lasts_ns``: after
+    which the tape expires. Raises SidecarError where nothing can be recorded.
     """
     _alone()
     waiting, place = waiting_place(path), fixed(path)
     try:
-        with record(waiting, capture=capture, roots=roots, agent=agent, labels=labels):
+        with record(
+            waiting, capture=capture, roots=roots, agent=agent, labels=labels, lasts_ns=lasts_ns
+        ):
             session = active()
             assert session is not None
             run = Running(session)

@@ -35,11 +35,11 @@ _KEYWORDS: Final = frozenset(
 )
 _FOLDER: Final = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 _NAME_MAX: Final = 120
-_SKIPPED, _RECORDED = "tape_skipped", "tape_recorded"
+_SKIPPED, _RECORDED, _EXPIRED = "tape_skipped", "tape_recorded", "tape_expired"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--tape-record``, ``--tape-strict`` and the ini key ``tape_roots``."""
+    """What pytest is asked of tapes: options, and ini keys."""
     group = parser.getgroup("tapes", "tapes of agents (agenttwin-sidecar)")
     group.addoption(
         "--tape-record",
@@ -52,6 +52,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tape-strict",
         action="store_true",
         help="an assertion on a tape that could not be asked is a failure",
+    )
+    group.addoption(
+        "--tape-fail-if-expired",
+        action="store_true",
+        help="a tape past its expires_at is an error",
+    )
+    parser.addini(
+        "tape_expires", "how long a recorded tape lasts, as 90d [default: for ever]", default=""
     )
     parser.addini(
         "tape_roots", "folders of the agents' own files [default: rootdir]", "paths", default=[]
@@ -133,14 +141,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Tapes that were recorded, and assertions that could not be asked."""
-    told: dict[str, list[Any]] = {_RECORDED: [], _SKIPPED: []}
+    """Tapes that were recorded or have expired, and assertions that could not be asked."""
+    told: dict[str, list[Any]] = {_RECORDED: [], _SKIPPED: [], _EXPIRED: []}
     for report in terminalreporter.stats.get("passed", []):
         for name, value in getattr(report, "user_properties", ()):
             if name in told and getattr(report, "when", "") == "call":
                 told[name].append(value)
     for path in told[_RECORDED]:
         terminalreporter.write_line(f"tape recorded: {path}")
+    for path in dict.fromkeys(told[_EXPIRED]):
+        terminalreporter.write_line(f"tape expired: {path} (record it again: --tape-record=all)")
     if told[_SKIPPED]:
         count = sum(map(int, told[_SKIPPED]))
         terminalreporter.write_line(
@@ -187,6 +197,7 @@ def _taped(item: pytest.Item) -> "TapedTest":
 
 
 def _wanted(item: pytest.Item) -> "Wanted":
+    from sidecar import clock
     from sidecar.testing.taped import Wanted
 
     mark = item.get_closest_marker(_MARK)
@@ -207,8 +218,22 @@ def _wanted(item: pytest.Item) -> "Wanted":
         roots=_roots(item),
         patches=_several(given, "patches"),
         live=_several(given, "live"),
+        lasts_ns=_lasts(item),
+        now_ns=clock.now_ns(),
+        fresh=item.config.getoption("--tape-fail-if-expired"),
         **given,
     )
+
+
+def _lasts(item: pytest.Item) -> int | None:
+    """How long a tape lasts that is recorded now."""
+    from processors.value import duration_ns
+
+    said = str(item.config.getini("tape_expires"))
+    try:
+        return duration_ns(said) if said else None
+    except ValueError as error:
+        pytest.fail(f"tape_expires: {error}", pytrace=False)
 
 
 def _several(given: dict[str, Any], name: str) -> tuple[Any, ...]:
@@ -227,6 +252,8 @@ def _conclude(item: pytest.Item, taped: "TapedTest") -> None:
         return
     if taped.recorded:
         _keep(item, taped)
+    elif taped.expired:
+        item.user_properties.append((_EXPIRED, taped.path))
     if checked is None:
         return
     if skipped:

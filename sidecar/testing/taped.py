@@ -45,7 +45,10 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What a mark says, and where the project's own files are."""
+    """What a mark says, and where the project's own files are.
+
+    ``lasts_ns``: after which a new tape expires; ``fresh``: at ``now_ns`` the tape may not have.
+    """
 
     path: str
     mode: Mode = "strict"
@@ -56,6 +59,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
     patches: tuple[Patch, ...] = ()
     live: tuple[Seam, ...] = ()
     roots: tuple[StrPath, ...] = ()
+    lasts_ns: int | None = None
+    now_ns: int = 0
+    fresh: bool = False
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it."""
@@ -106,6 +112,7 @@ class TapedTest:
         if not self.recorded:
             checks = wanted.mode == "check"
             self._tape = load(wanted.path) if checks else playable(wanted.path, wanted.plan)
+            self._check_expiry()
         self._folder = ""
 
     @property
@@ -147,7 +154,9 @@ class TapedTest:
         more: dict[str, Any] = {"roots": wanted.roots, "agent": wanted.agent}
         if self.recorded:
             self._waiting = waiting_place(self.path)
-            opened = recording(self._waiting, capture=wanted.capture, **more)
+            opened = recording(
+                self._waiting, capture=wanted.capture, lasts_ns=wanted.lasts_ns, **more
+            )
         else:
             anew = None if wanted.mode == "strict" else f"{self._folder}/new.tape"
             opened = playing(self.tape, plan=wanted.plan, to=anew, **more)
@@ -159,6 +168,21 @@ class TapedTest:
             self._run = None
         if run.tape is not None:
             self._tape = run.tape
+
+    @property
+    def expired(self) -> bool:
+        """Whether the tape was to be recorded anew by now."""
+        return self._tape is not None and self._tape.header.has_expired(self._wanted.now_ns)
+
+    def _check_expiry(self) -> None:
+        """Refuse a tape that has expired, where only fresh ones count (SidecarError)."""
+        if self.expired and self._wanted.fresh:
+            until = self.tape.header.expires_at
+            raise SidecarError(
+                f"the tape has expired: it was to be recorded anew by {until}",
+                where=self.path,
+                do="Record it again: pytest --tape-record=all.",
+            )
 
     def keep(self) -> None:
         """The tape that was recorded takes its place. Raises SidecarError, also where it could not

@@ -47,10 +47,11 @@ written by `tests/reference/make_reference.py`; a test checks that it is current
 """
 
 
-KIT_HEAD = """# Test kit of the gateway
+KIT_HEAD = """# Test kit
 
 What went wrong elsewhere, or could, and the tests that would tell us: symptoms that were reported
-of others (T1 to T64), advisories, and the parts of the kit (A to L). A test names its rows with
+of others (of gateways T1 to T64, of recording, replay, twins and gates R1 to R64), advisories, and
+the parts of the kit (A to L). A test names its rows with
 `@pytest.mark.row`; `tests/requirements/rows.json` is the list, and a test checks that no row is
 left without one. This page is written by `tests/reference/make_reference.py`; a test checks that it
 is current.
@@ -135,7 +136,7 @@ def openapi() -> str:
 
 
 def kit() -> str:
-    """The gateway's test kit: rows, symptoms and the tests that carry them."""
+    """The test kit: rows, symptoms and the tests that carry them."""
     folder = TESTS / "requirements"
     symptoms = json.loads((folder / "symptoms.json").read_text())
     carried = _carried()

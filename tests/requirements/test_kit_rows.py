@@ -1,8 +1,9 @@
-"""The gateway's test kit as one list: every row has a test, or says why it is none of ours.
+"""The test kit as one list: every row has a test, or says why it is none of ours.
 
 ``rows.json`` holds one row a reported symptom (T1 to T64), an advisory and a part of the kit (A to
-L). ``not_applicable`` is null or one of ``REASONS`` and more words; ``untested`` is null or says
-what is missing. A test names its rows: ``@pytest.mark.row("T21", "C")``.
+L) of the gateway, and one a reported symptom of replay, twins and gates (R1 to R64).
+``not_applicable`` is null or one of ``REASONS`` and more words; ``untested`` is null or says what is
+missing. A test names its rows: ``@pytest.mark.row("T21", "C")``.
 """
 
 import json

@@ -173,6 +173,7 @@ class _Run:
             agent=order.build,
             tenant=order.tenant,
             labels=order.labels,
+            lasts_ns=order.lasts_ns,
         )
 
     def _drifted(self, drift: Drift) -> None:  # noqa: ARG002

@@ -89,6 +89,7 @@ def test_the_limits_are_arguments():
     assert codes(*steps[:2], settings=Settings(loop=LoopLimits(repeats_min=2))) == ["loop"]
 
 
+@pytest.mark.row("R62")
 def test_a_read_repeated_between_other_reads_is_a_repeated_call():
     steps = []
     for number in range(4):

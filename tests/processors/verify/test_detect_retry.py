@@ -83,6 +83,7 @@ def test_a_name_says_what_the_registry_does_not():
         assert codes(*steps, tools={}) == []
 
 
+@pytest.mark.row("R62")
 def test_reads_and_declared_writes_may_be_tried_again():
     for name in ("lookup_order", "update_ticket"):
         assert codes(call(name, PAY, None, error="timeout"), call(name, PAY, "x")) == []

@@ -127,6 +127,7 @@ def seq_of(agent, kind, name, at):
          "else arguments)", "ARGS", ("tool_call", "look_up", 0)),
     ],
 )  # fmt: skip
+@pytest.mark.row("R27")
 def test_one_change_is_a_drift_of_its_kind_at_its_place(copied, monkeypatch, old, new, kind, at):
     monkeypatch.delenv("MODEL_URL", raising=False)
     copied.change(old, new, "agent.py")

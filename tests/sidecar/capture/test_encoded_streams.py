@@ -91,6 +91,7 @@ def repeats(server):
 
 
 @pytest.mark.full
+@pytest.mark.row("R9", "R10")
 def test_what_was_redacted_of_an_answer_is_no_drift_where_it_is_asked_again(tmp_path):
     replies = chat(f"mail ann@example.org with {SECRET}"), chat("Done.")
     run = twice(tmp_path, repeats, *replies, capture="redacted")

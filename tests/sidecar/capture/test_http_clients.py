@@ -319,6 +319,7 @@ def stream_urllib(server):
 
 
 @pytest.mark.parametrize("read", [stream_httpx, stream_requests, stream_urllib])
+@pytest.mark.row("R6")
 def test_a_piece_is_passed_on_before_the_next_one_is_sent(tmp_path, read):
     run = Twice(tmp_path, first_then_let_go(read))
     with ModelServer() as server:
@@ -543,6 +544,7 @@ async def in_parallel(server):
     return [one.json() for one in found]
 
 
+@pytest.mark.row("R14", "R20")
 def test_exchanges_at_the_same_time_each_get_their_own_answer(tmp_path):
     routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in range(4)]
     run = twice(tmp_path, in_parallel, routes=routes)
@@ -564,6 +566,7 @@ async def overlapping_async(server):
 
 
 @pytest.mark.full
+@pytest.mark.row("R1", "R14")
 def test_the_same_of_one_task(tmp_path):
     routes = [("GET", f"/n/{n}", Reply({"n": n})) for n in (1, 2)]
     run = twice(tmp_path, overlapping_async, routes=routes)

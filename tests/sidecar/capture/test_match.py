@@ -136,6 +136,7 @@ def test_what_was_recorded_is_no_drift(recorded):
         ({"tools": []}, "TOOLSET", "/tools/0"),
     ],
 )
+@pytest.mark.row("R2")
 def test_a_changed_request_is_of_the_kind_of_what_changed(recorded, changes, drift, place):
     found = matched(recorded, request(**changes), 0)
     assert (found.drift, found.kind, found.seq) == ((drift,), drift, 0)
@@ -152,6 +153,7 @@ def test_what_only_a_codec_leaves_out_is_noise(recorded):
 
 
 @pytest.mark.requirement("REP-02")
+@pytest.mark.row("R11")
 def test_a_changed_argument_is_args_and_names_its_place(recorded):
     found = matched(recorded, call("refund", "s:refund", {"order": 1, "amount": 94}), 5, (0, 1, 3))
     assert (found.drift, found.seq) == (("ARGS",), 5)
@@ -204,6 +206,7 @@ def test_a_site_that_moved_explains_and_is_no_kind_of_its_own(recorded):
 
 
 @pytest.mark.requirement("REP-02")
+@pytest.mark.row("R2")
 def test_one_call_more_says_how_many_there_were(recorded):
     found = matched(recorded, RUN[3], None, (0, 1, 3))
     assert (found.drift, found.recorded, found.seq) == (("EXTRA_CALL",), 2, None)

@@ -56,6 +56,7 @@ async def agent(server):
 
 
 @pytest.mark.requirement("TAP-02")
+@pytest.mark.row("R7")
 def test_an_mcp_client_and_its_open_stream_are_recorded_and_played(tmp_path):
     run = Twice(tmp_path, agent)
     with McpServer() as server:

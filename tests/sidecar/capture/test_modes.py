@@ -133,6 +133,7 @@ def test_in_tools_mode_a_tool_that_is_asked_otherwise_is_a_drift_and_never_calle
     assert session.drift.kind == "MISSING_CALL"
 
 
+@pytest.mark.row("R4")
 def test_a_tool_may_go_on_answering_as_at_last_where_the_plan_says_so(tape, tmp_path):
     exhausted = {"refund": "repeat_last"}
     world = World()
@@ -419,6 +420,7 @@ def test_each_single_mutation_of_a_run_has_its_kind_of_drift(tmp_path_factory, d
 
 
 @pytest.mark.requirement("REP-03")
+@pytest.mark.row("R15", "R19")
 def test_behind_a_change_each_answer_is_given_once_wherever_it_is_asked_for(tmp_path):
     def there(world):
         world.policy("most")

@@ -70,6 +70,7 @@ def stream(server):
     ]
 
 
+@pytest.mark.row("R6")
 def test_a_stream_is_kept_piece_by_piece_and_as_the_answer_it_makes(tmp_path):
     run = twice(tmp_path, stream, chat_stream("It ", "rains.", calls=[("look", {"a": [1, 2]})]))
     (event,) = events(run.tape, "llm_call")
@@ -201,6 +202,7 @@ def tries_again(server):
     return client(server, max_retries=2).chat.completions.create(model="m", messages=HI).id
 
 
+@pytest.mark.row("R5")
 def test_each_attempt_of_a_client_is_an_event_and_a_replay_does_not_wait(tmp_path, monkeypatch):
     slept = []
     monkeypatch.setattr("openai._base_client.time.sleep", slept.append)
@@ -255,6 +257,7 @@ def test_what_is_asked_otherwise_is_a_drift_of_its_kind_at_its_event(tmp_path, k
 
 
 @pytest.mark.full
+@pytest.mark.row("R13")
 def test_headers_and_ids_that_change_by_themselves_are_no_drift(tmp_path):
     def agent(server, **more):
         return client(server).chat.completions.create(model="m", messages=HI, **more).id

@@ -221,6 +221,7 @@ def test_a_sleep_that_was_broken_off_is_broken_off_again(tmp_path, monkeypatch, 
     assert got == [kind, kind]
 
 
+@pytest.mark.row("R28")
 def test_sleeping_tasks_come_back_and_the_loop_keeps_its_clock(tmp_path):
     async def nap(pause):
         await asyncio.sleep(pause)

@@ -79,6 +79,7 @@ THROWS = {
 
 
 @pytest.mark.parametrize("name", THROWS)
+@pytest.mark.row("R25")
 def test_every_throw_comes_back_as_it_was_and_in_its_type(tmp_path, name):
     was, now, tape = both(tmp_path / "a.tape", ENTROPY, lambda: [THROWS[name]() for _ in range(2)])
     assert now == was

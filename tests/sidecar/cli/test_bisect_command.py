@@ -72,6 +72,7 @@ def test_markdown_is_a_section_that_no_subject_breaks(repo):
 
 
 @pytest.mark.parametrize(("profile", "code"), [("ci", 2), ("git", 125), ("gate-s0", 3)])
+@pytest.mark.row("R56")
 def test_inconclusive_is_neither_green_nor_an_error(repo, profile, code):
     never = ("/bin/sh", "-c", "exit 0")
     result = run(repo, "--profile", profile, "--output", "json", command=never)

@@ -150,6 +150,7 @@ def test_a_failure_that_is_the_tapes_own_is_told_beside_the_agreement(agent):
     assert ran.err.splitlines()[-1] == last
 
 
+@pytest.mark.row("R23")
 def test_a_strict_replay_has_no_way_out(agent):
     agent.write("print('nothing')")
     assert agent.record().code == 0
@@ -291,6 +292,7 @@ def test_an_agent_that_swallows_its_drift_is_ended(agent):
 
 
 @pytest.mark.full
+@pytest.mark.row("R28")
 def test_tasks_of_uvloop_are_told_apart(agent, tmp_path):
     agent.write(
         "import asyncio, uvloop\n"

@@ -106,6 +106,7 @@ def seqs(world):
     return {event.kind: event.seq for event in tape.events}
 
 
+@pytest.mark.row("R3")
 def test_each_mode_reaches_what_it_says(world):
     assert world.under()[::2] == (0, [])
     assert world.under("--mode", "tools")[::2] == (0, ["model"])

@@ -372,6 +372,7 @@ def result(status, *, required=True):
     ],
 )
 @pytest.mark.requirement("GAT-01")
+@pytest.mark.row("R32", "R40")
 def test_nothing_but_evaluated_required_expectations_passes(found, wanted):
     assert conclude(found) == wanted
 

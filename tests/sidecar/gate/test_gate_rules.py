@@ -73,6 +73,7 @@ def test_rules_are_applied_as_tabled(cases, deterministic, status, exit_code, ru
     kinds=st.lists(st.sampled_from(CLASSES), min_size=1, max_size=60),
     deterministic=st.booleans(),
 )
+@pytest.mark.row("R42")
 def test_pass_needs_every_case_green_and_one_critical_outweighs_any_number(kinds, deterministic):
     cases = [case(kind, number) for number, kind in enumerate(kinds)]
     decision = decide(cases, deterministic=deterministic)

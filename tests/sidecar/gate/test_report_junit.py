@@ -98,6 +98,7 @@ def test_skip_error_and_failure_are_three_things_and_a_warning_fails_nothing():
     assert "warning, decides nothing" in told[1] and "quarantined" in told[2]
 
 
+@pytest.mark.row("R57")
 def test_retries_are_in_one_case_and_are_not_lost():
     root = parsed(
         made(

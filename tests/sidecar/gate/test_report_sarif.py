@@ -52,6 +52,7 @@ def test_a_diff_is_valid_by_the_official_schema(tmp_path):
     assert list(validator.iter_errors({"version": "2.1.0", "runs": [{}]}))
 
 
+@pytest.mark.row("R58")
 def test_there_is_one_run_and_what_is_too_much_is_counted():
     cases = [Case(id=f"w{n}", status="fail", severity="warning") for n in range(10)]
     cases += [Case(id=str(n), status="fail") for n in range(RESULTS_MAX)]
@@ -92,6 +93,7 @@ def test_the_trajectory_is_cut_around_the_first_event_that_offends():
         assert essential["location"]["message"]["text"] == f"{seq} x"
 
 
+@pytest.mark.row("R58")
 def test_the_fingerprint_is_that_of_the_failure(tmp_path):
     value = diff_report(tmp_path)[3]
     (result,) = parsed(value)["results"]

@@ -286,6 +286,7 @@ def test_a_program_that_is_not_there_is_no_verdict(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.row("R55")
 def test_a_failure_without_the_signature_is_another_and_untestable(tmp_path):
     commits = line_of(12, 8)
     for at in range(3, 6):

@@ -109,6 +109,7 @@ def test_no_search_begins_between_ends_that_do_not_hold(verdicts, reason):
 
 
 @pytest.mark.parametrize("changed", ["culprit", "parent"])
+@pytest.mark.row("R55")
 def test_an_oracle_that_says_otherwise_the_second_time_names_nobody(changed):
     order, seen = chain(64), set()
     honest, place = monotone(order, 40), 40 if changed == "culprit" else 39

@@ -124,6 +124,7 @@ def test_in_64_commits_with_merges_a_refactor_and_drift_the_planted_one_is_found
 
 @pytest.mark.full
 @pytest.mark.parametrize("all_parents", [False, True])
+@pytest.mark.row("R64")
 def test_git_bisect_run_with_the_oracle_profile_agrees(tmp_path, server, all_parents):
     repo, tape = tmp_path / "repo", tmp_path / "bad.tape"
     commits = history(
@@ -147,6 +148,7 @@ def test_git_bisect_run_with_the_oracle_profile_agrees(tmp_path, server, all_par
 
 
 @pytest.mark.full
+@pytest.mark.row("R56", "R64")
 def test_where_no_commit_between_runs_git_and_we_are_inconclusive(tmp_path, server):
     repo, tape = tmp_path / "repo", tmp_path / "bad.tape"
     commits = history(8, drift=1, culprit=4, refactor=99, broken=range(1, 7))

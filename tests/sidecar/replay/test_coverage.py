@@ -78,6 +78,7 @@ def test_a_tape_that_has_every_call_is_complete_though_models_are_called_otherwi
     assert value["seams"] == {"clock": 1, "none": 1, "provider": 1, "tool": 3}
 
 
+@pytest.mark.row("R24")
 def test_a_call_that_only_telemetry_saw_is_missing(tmp_path):
     seen = capture(tmp_path / "0001.traces.json", "look", "send_mail", "send_mail")
     tape = made(tmp_path / "a.tape", "look", "send_mail")

@@ -61,6 +61,7 @@ def test_an_interaction_is_a_call_and_its_result():
 
 
 @pytest.mark.requirement("TAP-03")
+@pytest.mark.row("R5")
 def test_a_models_endpoint_is_a_model_call_and_a_retry_keeps_its_order():
     good = json.loads(json.dumps(POST))
     good["response"] |= {"status": {"code": 200, "message": "OK"}}

@@ -143,6 +143,7 @@ def test_the_scripted_approver_decides_through_the_real_path(replayed, decision,
 
 
 @pytest.mark.requirement("TWN-06")
+@pytest.mark.row("R63")
 def test_a_call_no_twin_declares_voids_the_case_and_nothing_is_concluded(replayed):
     result = replayed.run(REFUND, candidate="stray")
     assert result.results[0].case_class == "void"
@@ -257,6 +258,7 @@ def test_an_agent_that_cannot_be_started_voids_the_case(replayed):
     assert "agent_not_started" in result.results[0].reasons[0]
 
 
+@pytest.mark.row("R18")
 def test_cases_give_the_same_in_any_order_and_at_once(replayed):
     many = "\n".join(REFUND.strip().replace("id: refund", f"id: c{number}") for number in range(4))
     plan = replayed.plan(replayed.suite(many, deterministic=True), "plain", "plain")

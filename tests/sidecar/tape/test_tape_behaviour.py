@@ -112,6 +112,7 @@ def with_ids(one, two, *, used=None, turned=False):
 
 @pytest.mark.requirement("TAP-01")
 @pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.row("R22")
 def test_identifiers_are_called_by_where_they_were_minted(turned):
     base = seal_of(with_ids("T-17", "T-18"), codecs=IDS)
     other = seal_of(with_ids("T-901", "T-44", turned=turned), codecs=IDS)

@@ -95,6 +95,7 @@ def digest_of(output, codecs_):
     ],
 )
 @pytest.mark.requirement("TAP-01")
+@pytest.mark.row("R37")
 def test_what_a_codec_lets_go_is_no_difference(projection, left, right):
     with_it, without = codecs(output=projection), Codecs({})
     assert digest_of(left, with_it) == digest_of(right, with_it)
@@ -133,6 +134,7 @@ def test_a_codec_that_could_do_harm_is_refused(projection):
         codecs(output=projection)
 
 
+@pytest.mark.row("R13", "R21")
 def test_a_users_own_places_are_added_and_have_a_digest():
     profile = {"tool": Codec(seam="tool", output=Projection(volatile=("/now",)))}
     base = {"tool": Codec(seam="tool", output=Projection(volatile=("/at",)))}

@@ -310,6 +310,7 @@ def test_what_does_not_count_is_noise_and_counted(folder):
 
 
 @pytest.mark.requirement("DIF-01")
+@pytest.mark.row("R22")
 def test_other_identifiers_of_the_same_ticket_are_noise(folder):
     ids = codecs(output={"ids": ("/id",)})
     runs = (

@@ -197,6 +197,7 @@ def test_two_redactors_of_other_rules_are_told_apart():
 
 @pytest.mark.requirement("TAP-01")
 @pytest.mark.parametrize("packaging", ["packed", "store"])
+@pytest.mark.row("R8")
 def test_what_is_redacted_is_nowhere_on_disk(tmp_path, packaging):
     secret = "hunter2-hunter2"
     header = replace(
@@ -225,6 +226,7 @@ def test_what_is_redacted_is_nowhere_on_disk(tmp_path, packaging):
 
 
 @pytest.mark.parametrize("where", ["input", "name"])
+@pytest.mark.row("R8")
 def test_a_secret_that_stands_elsewhere_too_is_found_before_the_seal(tmp_path, where):
     secret = 'hunter"2-hunter'
     leak = {"input": {"text": f"psst {secret} " * 500}, "name": "x"}

@@ -40,6 +40,7 @@ def test_two_values_share_a_digest_only_if_they_are_equal(left, right):
     assert payload(encoded(left)) != payload(encoded(right)) or alike(left, right)
 
 
+@pytest.mark.row("R37")
 def test_one_number_has_one_spelling():
     assert address(payload(encoded(25))) == address(payload(encoded(25.0)))
     assert payload(encoded(-0.0)) == b"0"

@@ -100,6 +100,7 @@ def tape(folder, *, events=4, taint=(), fidelity="L2", sealed=True):
             writer.seal()
 
 
+@pytest.mark.row("R3")
 def test_a_test_is_recorded_once_and_then_replayed_from_its_tape(project):
     said = ends(taped(project, record="once"), passed=1)
     place = project.path / "tapes" / "test_run" / "test_it.tape"
@@ -581,3 +582,15 @@ def test_workers_of_xdist_record_and_replay_beside_one_another(project):
     assert "\n".join(found.outlines).count("tape recorded: tapes/test_run/test_it-") == 8
     again = project.runpytest_subprocess(*plugins, "-n", "2", timeout=60)
     again.assert_outcomes(passed=8)
+
+
+@pytest.mark.row("R12")
+def test_a_tape_past_its_time_is_named_and_an_error_where_that_is_asked_for(project):
+    project.makeini("[pytest]\naddopts = --strict-markers\ntape_expires = 1ms\n")
+    ends(taped(project, record="once"), passed=1)
+    said = ends(taped(project), passed=1)
+    assert "tape expired: tapes/test_run/test_it.tape (record it again: --tape-record=all)" in said
+    said = ends(taped(project, "", "--tape-fail-if-expired"), errors=1)
+    assert "the tape has expired: it was to be recorded anew by " in said
+    project.makeini("[pytest]\ntape_expires = soon\n")
+    assert "tape_expires: " in ends(taped(project), errors=1)

@@ -122,6 +122,7 @@ def kinds(run):
 
 
 @pytest.mark.requirement("TWN-01")
+@pytest.mark.row("R16")
 def test_a_call_changes_the_world_and_answers_from_it():
     run = episode()
     reply = refund(run)
@@ -259,6 +260,7 @@ def test_a_rule_strikes_when_all_its_conditions_hold(when, struck):
 @given(seed=st.integers(0, 2**32), calls=st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
 @pytest.mark.requirement("TWN-02")
+@pytest.mark.row("R54")
 def test_probability_zero_is_byte_for_byte_no_rule_and_rules_do_not_shift_each_other(seed, calls):
     first = fault("http_500_before", probability=0.5)
     runs = [
@@ -337,6 +339,7 @@ FAULTS = st.lists(
 @given(actions=ACTIONS, faults=FAULTS, seed=st.integers(0, 9))
 @settings(max_examples=80, deadline=None)
 @pytest.mark.requirement("TWN-03")
+@pytest.mark.row("R31")
 def test_whatever_happened_is_taken_back_whole_and_happens_again_the_same(actions, faults, seed):
     world = World(TWIN.declaration)
     rows = list(world.tables["orders"])
@@ -356,6 +359,7 @@ def test_whatever_happened_is_taken_back_whole_and_happens_again_the_same(action
     assert list(world.tables["orders"]) == rows
 
 
+@pytest.mark.row("R31")
 def test_a_leak_is_seen():
     run = episode()
     run.world.flags["open"] = False  # behind the journal's back
