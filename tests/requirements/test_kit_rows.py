@@ -2,8 +2,8 @@
 
 ``rows.json`` holds one row a reported symptom (T1 to T64), an advisory and a part of the kit (A to
 L) of the gateway, and one a reported symptom of replay, twins and gates (R1 to R64).
-``not_applicable`` is null or one of ``REASONS`` and more words; ``untested`` is null or says what is
-missing. A test names its rows: ``@pytest.mark.row("T21", "C")``.
+``not_applicable`` is null or one of ``REASONS`` and more words; ``untested`` is null or says what
+is missing. A test names its rows: ``@pytest.mark.row("T21", "C")``.
 """
 
 import json
