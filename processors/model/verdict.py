@@ -26,7 +26,10 @@ CaseClass = Literal[
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """One expectation's result on one episode; ``first_step`` is the first offending step id."""
+    """One expectation's result on one episode; ``first_step`` is the first offending step id.
+
+    ``evaluator`` is its type and version; ``level`` D a rule's, S measured or sampled, J a judge's.
+    """
 
     expectation: str
     type: str
@@ -35,6 +38,8 @@ class Score(Struct, frozen=True, kw_only=True):
     required: bool = True
     first_step: str | None = None
     evidence: tuple[str, ...] = ()
+    evaluator: str = ""
+    level: Literal["D", "S", "J"] = "D"
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -12,37 +12,26 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import re2
-from msgspec import Struct, field, structs
+from msgspec import field, structs
 
 from processors.model.detection import DetectionCode, DetectionSeverity
 from processors.model.names import OutcomeStatus
 from sidecar.errors import Problem
-
-Status = Literal["executed", "any"]
-
-
-class Expectation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
-    """What all expectations have."""
-
-    id: str = ""
-    required: bool = True
-
-    def problems(self, tools: Sequence[str]) -> list[str]:
-        """What is wrong with the values; ``tools`` are the twins' tools."""
-        return [
-            f"names the tool {name!r}, which no twin declares"
-            for name in self.tools_named()
-            if name not in tools
-        ]
-
-    def tools_named(self) -> Sequence[str]:
-        """The tools it is about."""
-        tool = getattr(self, "tool", "")
-        return (tool,) if tool else ()
-
-    def about(self) -> str:
-        """What it is about, in a word, for its id."""
-        return getattr(self, "tool", "") or getattr(self, "entity", "")
+from sidecar.evaluate.collateral import Collateral
+from sidecar.evaluate.expectation import Expectation, Status, pattern, type_of
+from sidecar.evaluate.limits import MaxCostUsd, MaxLatencyMs, MaxSteps
+from sidecar.evaluate.milestones import Milestones, Progress, Rubric
+from sidecar.evaluate.path import Trajectory
+from sidecar.evaluate.repetition import MaxRetries, NoLoop, NoUnsafeRetry
+from sidecar.evaluate.safety import (
+    NoCrossTenantAccess,
+    NoIrreversibleAction,
+    NoPolicyViolation,
+    NoSecretDisclosure,
+)
+from sidecar.evaluate.semantic import Semantic
+from sidecar.evaluate.text import OutputEquals, OutputMatches, OutputSchema
+from sidecar.evaluate.tool_use import RequiredEscalation, ToolArgs, ToolStatus
 
 
 class StateIs(Expectation, frozen=True, kw_only=True, tag="state"):
@@ -76,7 +65,7 @@ class ToolCalled(Expectation, frozen=True, kw_only=True, tag="toolCalled"):
     """So many matching calls; by default at least one, executed."""
 
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = field(default_factory=dict)
     times: int | None = None
     min: int | None = None
     max: int | None = None
@@ -96,7 +85,7 @@ class ToolNotCalled(Expectation, frozen=True, kw_only=True, tag="toolNotCalled")
     """No matching call was tried; with ``executed``, none went through."""
 
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = field(default_factory=dict)
     status: Status = "any"
 
 
@@ -137,7 +126,7 @@ class ApprovalRequired(Expectation, frozen=True, kw_only=True, tag="approvalRequ
     """The tool was asked for, and each matching executed call used up an approval."""
 
     tool: str
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 class NoDuplicateSideEffect(Expectation, frozen=True, kw_only=True, tag="noDuplicateSideEffect"):
@@ -209,19 +198,29 @@ AnyExpectation = (
     | FinalOutcome
     | OutputContains
     | OutputNotContains
+    | OutputMatches
+    | OutputEquals
+    | OutputSchema
+    | ToolArgs
+    | ToolStatus
+    | RequiredEscalation
+    | MaxRetries
+    | NoUnsafeRetry
+    | NoLoop
+    | MaxSteps
+    | MaxLatencyMs
+    | MaxCostUsd
+    | NoPolicyViolation
+    | NoIrreversibleAction
+    | NoSecretDisclosure
+    | NoCrossTenantAccess
+    | Trajectory
+    | Milestones
+    | Progress
+    | Rubric
+    | Collateral
+    | Semantic
 )
-
-
-def pattern(text: str) -> Any:
-    """A compiled RE2 pattern. Raises re2.error."""
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(text, options)
-
-
-def type_of(expectation: Expectation) -> str:
-    """The word that names its type in a suite."""
-    return str(type(expectation).__struct_config__.tag)
 
 
 def identified(expectations: Sequence[AnyExpectation]) -> tuple[AnyExpectation, ...]:

@@ -4,13 +4,15 @@ Rules
 1. A call of a twin's tool counts only with the evidence of a receipt; a span alone proves nothing
    about it.
 2. ``executed`` means forwarded and not answered from a stored key.
+3. A recording has the fidelity of what it lacks: L0 names, times and status; L1 what was asked can
+   be compared; L2 arguments, results and texts; L3 every seam. Where twins took part it is L2.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from processors.model.call import Receipt
 from processors.model.evidence import Evidence
@@ -19,6 +21,11 @@ from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.model.twin import Change, TwinEvent
 from sidecar.evaluate.matching import matches
+from sidecar.evaluate.opinion import Opinion
+
+Fidelity = Literal["L0", "L1", "L2", "L3"]
+FIDELITIES: Final[tuple[Fidelity, ...]] = ("L0", "L1", "L2", "L3")
+_KEPT: Final = frozenset({"captured", "redacted", "recovered", "empty", "null"})
 
 
 class WorldView(Protocol):
@@ -40,7 +47,10 @@ class WorldView(Protocol):
 
 
 class Observed(Struct, frozen=True, kw_only=True):
-    """One episode, ended. ``world`` is None where no twin took part (recorded behaviour)."""
+    """One episode, ended. ``world`` is None where no twin took part (recorded behaviour).
+
+    ``opinions`` are a judge's, by the expectation's id.
+    """
 
     trace: AgentTrace
     tools: dict[str, SideEffectClass]
@@ -48,11 +58,25 @@ class Observed(Struct, frozen=True, kw_only=True):
     events: tuple[TwinEvent, ...] = ()
     changes: tuple[Change, ...] = ()
     world: WorldView | None = None
+    opinions: Mapping[str, Opinion] = {}
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """How much is known of it."""
+        tools = [step for step in self.trace.steps if step.kind == "tool_call" and step.tool]
+        if self.world is not None or all(_has_arguments(step) for step in tools):
+            return "L2"
+        signed = {item.step_id for item in self.trace.evidence if item.data.get("action")}
+        return "L1" if all(step.step_id in signed for step in tools) else "L0"
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
     """One call of a tool, and whether it went through; ``approved`` when an approval was used
     up.
+
+    ``status`` is the HTTP status the agent got, ``held`` whether an effect is known to be there,
+    ``key`` names the idempotency key (never the key itself), ``sign`` is equal for equal arguments;
+    each None where it is not known.
     """
 
     step: Step
@@ -60,6 +84,21 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     arguments: Any
     executed: bool
     approved: bool
+    status: int | None = None
+    held: bool | None = None
+    key: str | None = None
+    sign: str | None = None
+    call_id: str | None = None
+    waits: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the agent was told that it failed, or was told nothing; waiting is no failure."""
+        if self.waits:
+            return False
+        if self.status is not None:
+            return self.status >= 400
+        return self.step.status in ("error", "denied", "cancelled")
 
 
 def tool_calls(observed: Observed) -> list[ToolCall]:
@@ -91,6 +130,18 @@ def matching(calls: list[ToolCall], tool: str, arguments: Mapping[str, Any]) -> 
     ]
 
 
+def step_of(event: TwinEvent, observed: Observed) -> str | None:
+    """The step whose call an event of a twin answered."""
+    receipts = {
+        one.receipt_id for one in observed.receipts.values() if one.call_id == event.call_id
+    }
+    for step in observed.trace.steps:
+        tool_call_id = step.tool.call_id if step.tool else None
+        if step.receipt_id in receipts or (event.call_id and tool_call_id == event.call_id):
+            return step.step_id
+    return None
+
+
 def _receipted(step: Step, told: Evidence, observed: Observed) -> ToolCall:
     assert step.tool is not None
     receipt = observed.receipts.get(told.receipt_id or "")
@@ -103,6 +154,12 @@ def _receipted(step: Step, told: Evidence, observed: Observed) -> ToolCall:
         arguments=told.data.get("arguments", step.tool.arguments),
         executed=executed,
         approved=decided and executed if receipt is None else receipt.approval_id is not None,
+        status=told.data.get("status"),
+        held=told.held,
+        key=receipt.key_hash if receipt is not None else told.data.get("key"),
+        sign=_sign(told.data.get("arguments", step.tool.arguments), told.data.get("action")),
+        call_id=receipt.call_id if receipt is not None else step.tool.call_id,
+        waits=receipt is not None and receipt.code == "approval_required",
     )
 
 
@@ -115,7 +172,19 @@ def _unreceipted(step: Step) -> ToolCall:
         arguments=step.tool.arguments,
         executed=step.status in ("ok", "error", "unset"),
         approved=False,
+        sign=_sign(step.tool.arguments, None),
     )
+
+
+def _sign(arguments: Any, action: Any) -> str | None:
+    if arguments is not None:
+        return json.encode(arguments, order="sorted").decode()
+    return action if isinstance(action, str) else None
+
+
+def _has_arguments(step: Step) -> bool:
+    state = step.content_state.get("arguments")
+    return state in _KEPT or (state is None and step.tool is not None)
 
 
 def _name(step: Step) -> str:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from processors.model.twin import Change
+from sidecar.evaluate.expectation import pattern
 from sidecar.evaluate.expectations import (
     FinalOutcome,
     OutcomeVerified,
@@ -10,14 +11,12 @@ from sidecar.evaluate.expectations import (
     OutputNotContains,
     StateIs,
     StateUnchanged,
-    pattern,
 )
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import at, same
 from sidecar.evaluate.observed import Observed, WorldView
-from sidecar.expression.cel import compile_expression
+from sidecar.evaluate.state import holds_in, verb
 
-STATE_VARIABLES = frozenset({"flags"})
 _NO_WORLD = "no twin took part, so there is no state to look at"
 
 
@@ -53,7 +52,7 @@ def state_unchanged(expected: StateUnchanged, observed: Observed) -> Judgement:
         return passed("no row changed")
     first = wrong[0]
     more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return failed(f"{first.entity} {first.key} {_verb(first)}{more}")
+    return failed(f"{first.entity} {first.key} {verb(first)}{more}")
 
 
 def outcome_verified(expected: OutcomeVerified, observed: Observed) -> Judgement:
@@ -106,10 +105,7 @@ def output_not_contains(expected: OutputNotContains, observed: Observed) -> Judg
 
 
 def _that(text: str, world: WorldView) -> Judgement:
-    expression = compile_expression(
-        text, variables=STATE_VARIABLES, functions=frozenset(world.functions)
-    )
-    holds = expression.holds({"flags": dict(world.flags)}, world.functions)
+    holds = holds_in(text, world)
     return passed(f"holds: {text}") if holds else failed(f"does not hold: {text}")
 
 
@@ -118,12 +114,6 @@ def _counts(change: Change, expected: StateUnchanged) -> bool:
         return False
     allowed: tuple[Any, ...] = expected.except_.get(change.entity, ())
     return not any(change.key == (key if isinstance(key, str) else str(key)) for key in allowed)
-
-
-def _verb(change: Change) -> str:
-    if change.before is None:
-        return "was added"
-    return "was deleted" if change.after is None else "was changed"
 
 
 def _claimed(observed: Observed) -> str:

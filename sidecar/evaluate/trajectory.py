@@ -13,7 +13,7 @@ from sidecar.evaluate.expectations import (
     ToolNotCalled,
 )
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
-from sidecar.evaluate.observed import Observed, ToolCall, matching, tool_calls
+from sidecar.evaluate.observed import Observed, ToolCall, matching, step_of, tool_calls
 
 
 def tool_called(expected: ToolCalled, observed: Observed) -> Judgement:
@@ -106,7 +106,7 @@ def no_duplicate_side_effect(expected: NoDuplicateSideEffect, observed: Observed
             return failed(
                 f"{event.tool} had its effect {event.effect_key} twice "
                 f"(calls {seen[place].number} and {event.number} of the tool)",
-                _step_of(event, observed),
+                step_of(event, observed),
                 evidence=(f"twin:{seen[place].seq}", f"twin:{event.seq}"),
             )
         seen[place] = event
@@ -131,17 +131,6 @@ def _tool_of(step_id: str | None, observed: Observed) -> Sequence[str]:
         for step in observed.trace.steps
         if step.step_id == step_id and step.tool is not None and step.tool.name
     ]
-
-
-def _step_of(event: TwinEvent, observed: Observed) -> str | None:
-    receipts = {
-        one.receipt_id for one in observed.receipts.values() if one.call_id == event.call_id
-    }
-    for step in observed.trace.steps:
-        tool_call_id = step.tool.call_id if step.tool else None
-        if step.receipt_id in receipts or (event.call_id and tool_call_id == event.call_id):
-            return step.step_id
-    return None
 
 
 def _bounds(expected: ToolCalled) -> tuple[int, int | None]:

@@ -2,7 +2,8 @@
 
 Rules
 1. A record is enough to judge the case again without running anything.
-2. Its digest covers what was done, what came of it and how it was scored, without ids and times.
+2. Its digest covers what was done, what came of it and how rules scored it, without ids and times;
+   what is measured, or a judge's word, may differ between two runs of one behaviour.
 3. A void record says why; nothing is concluded from it.
 4. A run without an answer is no evidence of how the agent answers: ``unanswered`` says why.
 """
@@ -92,7 +93,7 @@ def run_digest(told: Told) -> str:
         "ending": [told.agent.ending, told.agent.exit_code],
         "events": [scrub(_event(event)) for event in told.events],
         "changes": [scrub(msgspec.to_builtins(change)) for change in told.changes],
-        "scores": [[one.expectation, one.status] for one in told.scores],
+        "scores": [[one.expectation, one.status] for one in told.scores if one.level == "D"],
         "outcome": told.trace.outcome.status,
     }
     try:

@@ -22,7 +22,7 @@ from sidecar.evaluate.expectations import (
     identified,
 )
 from sidecar.evaluate.matching import matches
-from sidecar.evaluate.outcome import STATE_VARIABLES
+from sidecar.evaluate.state import STATE_VARIABLES
 from sidecar.expression.cel import ExpressionInvalid, compile_expression
 from sidecar.twins import timeline
 from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problems
