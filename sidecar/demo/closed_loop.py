@@ -5,6 +5,7 @@ Rules
 2. The exit code is 0 only when no check failed; ``demo.json`` is written in either case.
 """
 
+import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from sidecar.demo.processes import Family
 from sidecar.demo.stage import Options, Stage, set_up
 from sidecar.demo.telling import Telling
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.twins.files import load_suite
 
 RECORD = "demo.json"
 FAULTY = "1.3.0"
@@ -127,10 +129,24 @@ def _opening(options: Options) -> Iterator[str]:
         yield f"Policy: {options.policy}, instead of the one that ships."
 
 
+def _dataset(stage: Stage) -> Iterator[str]:
+    path = stage.files / "regression.yaml"
+    yield f"The regression dataset of {len(load_suite(path).suite.scenarios)} scenarios: {path}"
+    if stage.options.keep:
+        words = ["sidecar", "replay", str(path)]
+        words += ["--baseline", act_gate.reference(stage, prompts.BASELINE)]
+        words += ["--candidate", act_gate.reference(stage, stage.options.candidate or FAULTY)]
+        yield "While everything runs, in another terminal:"
+        yield f"  {shlex.join(words)}"
+    else:
+        yield "(with --keep the demo says how to replay it)."
+
+
 def _closing(stage: Stage, failed: list[tuple[Act, Check]], record: Path) -> Iterator[str]:
     files = stage.files
     yield f"Data folder {stage.options.folder}, configuration {files / 'sidecar.yaml'},"
     yield f"record {record}."
+    yield from _dataset(stage)
     if not failed:
         yield "Everything shown held."
         return

@@ -26,7 +26,7 @@ from sidecar.demo.wire import send
 from sidecar.errors import SidecarError
 
 MARKER = ".made-by-sidecar-demo"
-_ASSETS = ("twin.yaml", "suite.yaml", "issue_refund.json")
+_ASSETS = ("twin.yaml", "suite.yaml", "regression.yaml", "issue_refund.json")
 _READY_SECONDS = 60.0
 _LISTENING = r"^listening (\S+)$"
 

@@ -22,15 +22,17 @@ from msgspec import Struct, structs
 from sidecar import clock
 from sidecar.replay.compare import Plan
 from sidecar.replay.conclude import Left, Of, record
+from sidecar.replay.conversation.driver import converse
 from sidecar.replay.environment import agent_environment, identity
 from sidecar.replay.leftover.process import guarded
-from sidecar.replay.process import Launch, run_agent
+from sidecar.replay.process import Launch
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side
 from sidecar.replay.reference import AgentRef
 from sidecar.replay.run import Pins, ReplayResult, compared
 from sidecar.replay.stage.driver import Stage, StagePorts
 from sidecar.twins.group import GroupEpisode, TwinGroup
 from sidecar.twins.scenario import Case
+from sidecar.twins.user import Turn
 from sidecar.twins.world import World
 
 Progress = Callable[[EpisodeRecord], None]
@@ -142,7 +144,7 @@ class _Company:
             deadline_s=plan.deadline_s,
             mark=f"{self.mark}.{name}",
         )
-        ended = await run_agent(launch, job.case.request())
+        ended = await converse(launch, job.case)
         taken = await self._stage.take(name)
         of = Of(
             case=job.case,
@@ -180,6 +182,9 @@ def _without(ended: AgentExit, token: str) -> AgentExit:
         output=msgspec.json.decode(_hidden(msgspec.json.encode(ended.output), token)),
         stderr_tail=ended.stderr_tail.replace(token, "<token>"),
         detail=ended.detail,
+        turns=msgspec.json.decode(
+            _hidden(msgspec.json.encode(ended.turns), token), type=tuple[Turn, ...]
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from sidecar.canonical import NotCanonical, digest, sha256
 from sidecar.evaluate.score import Conclusion
 from sidecar.replay.acts import acts
 from sidecar.replay.scrub import Scrubber
+from sidecar.twins.user import Turn
 
 Side = Literal["baseline", "candidate"]
 Ending = Literal["completed", "failed", "timed_out", "output_too_large", "not_started", "recorded"]
@@ -28,7 +29,7 @@ Ending = Literal["completed", "failed", "timed_out", "output_too_large", "not_st
 
 class AgentExit(Struct, frozen=True, kw_only=True):
     """How the agent ended. ``output`` is what it answered; ``stderr_tail`` the last of what it
-    said.
+    said; ``turns`` the conversation, where the scenario has a user who answers.
     """
 
     ending: Ending
@@ -36,6 +37,7 @@ class AgentExit(Struct, frozen=True, kw_only=True):
     output: Any = None
     stderr_tail: str = ""
     detail: str = ""
+    turns: tuple[Turn, ...] = ()
 
 
 class EpisodeRecord(Struct, frozen=True, kw_only=True):
@@ -96,6 +98,8 @@ def run_digest(told: Told) -> str:
         "scores": [[one.expectation, one.status] for one in told.scores if one.level == "D"],
         "outcome": told.trace.outcome.status,
     }
+    if told.agent.turns:
+        value["turns"] = [scrub(msgspec.to_builtins(turn)) for turn in told.agent.turns]
     try:
         return digest(value, domain="agenttwin-run/1")
     except NotCanonical:  # numbers beyond 2**53 from an agent: compare their exact text instead

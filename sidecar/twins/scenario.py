@@ -21,6 +21,7 @@ from sidecar.evaluate.expectations import (
     expectation_problems,
     identified,
 )
+from sidecar.evaluate.fairness import Fairness
 from sidecar.evaluate.matching import matches
 from sidecar.evaluate.state import STATE_VARIABLES
 from sidecar.expression.cel import ExpressionInvalid, compile_expression
@@ -28,6 +29,7 @@ from sidecar.twins import timeline
 from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problems
 from sidecar.twins.episode import Setting
 from sidecar.twins.group import Beginning, TwinGroup
+from sidecar.twins.user import User
 from sidecar.twins.world import FUNCTIONS, NoSuchEntity
 
 Severity = Literal["critical", "major", "minor"]
@@ -45,6 +47,22 @@ class ApprovalRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def fits(self, tool: str, arguments: Any) -> bool:
         """Whether the rule is about this call."""
         return self.tool in ("*", tool) and matches(arguments or {}, self.arguments)
+
+
+class ReferenceCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call of a reference path; ``held``: asked for, and an approver says no, so not made."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    key: str = ""
+    held: bool = False
+
+
+class Reference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way to pass, for the linter: the calls in order, and the answer at the end."""
+
+    calls: tuple[ReferenceCall, ...] = ()
+    output: str
 
 
 class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +92,9 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     faults: tuple[Fault, ...] = ()
     approvals: tuple[ApprovalRule, ...] | UnsetType = UNSET
     seed: int | UnsetType = UNSET
+    version: str = "1"
+    reference: Reference | None = None
+    user: User | None = None
 
 
 class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +110,7 @@ class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deadline: str = "60s"
     environment: dict[str, str] = {}
     defaults: Defaults = Defaults()
+    fairness: tuple[Fairness, ...] = ()
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -108,6 +130,9 @@ class Case(Struct, frozen=True, kw_only=True):
     seed: int
     expect: tuple[AnyExpectation, ...]
     drafted: bool = False
+    tags: tuple[str, ...] = ()
+    reference: Reference | None = None
+    user: User | None = None
 
     def setting(self, agent: str) -> Setting:
         """What holds for one episode of this case."""
@@ -152,6 +177,11 @@ def suite_problems(suite: Suite, group: TwinGroup) -> list[Problem]:
         seen.add(scenario.id)
         found += _scenario_problems(path, scenario, group)
     found += _approval_problems("defaults.approvals", suite.defaults.approvals, group)
+    for index, rule in enumerate(suite.fairness):
+        found += [
+            Problem(f"fairness.{index}", text)
+            for text in rule.problems(tuple(seen), list(group.tools))
+        ]
     return found + _voters(suite)
 
 
@@ -188,6 +218,16 @@ def _scenario_problems(path: str, scenario: Scenario, group: TwinGroup) -> Itera
         yield from _state_problems(f"{path}.expect.{index}", one, group)
     if scenario.approvals is not UNSET:
         yield from _approval_problems(f"{path}.approvals", scenario.approvals, group)
+    if not scenario.version:
+        yield Problem(f"{path}.version", "is empty")
+    if scenario.user is not None:
+        for where, text in scenario.user.problems():
+            yield Problem(f"{path}.user.{where}", text)
+    for number, call in enumerate(scenario.reference.calls if scenario.reference else ()):
+        if call.tool not in group.tools:
+            yield Problem(
+                f"{path}.reference.calls.{number}.tool", f"there is no tool {call.tool!r}"
+            )
 
 
 def _state_problems(path: str, one: AnyExpectation, group: TwinGroup) -> Iterator[Problem]:
@@ -252,6 +292,9 @@ def _case(suite: Suite, scenario: Scenario) -> Case:
         approvals=_given(scenario.approvals, defaults.approvals),
         seed=_given(scenario.seed, drawn_seed(suite.seed, scenario.id)),
         expect=identified(scenario.expect),
+        tags=scenario.tags,
+        reference=scenario.reference,
+        user=scenario.user,
     )
 
 

@@ -1,0 +1,25 @@
+"""``sidecar scenario``: scenarios before a gate hangs on them.
+
+Rules
+1. It reads the suites that ``sidecar replay`` reads, and stores no verdict.
+"""
+
+import click
+
+from sidecar.cli.scenario_lint import lint
+from sidecar.cli.scenario_run import run
+
+
+@click.group("scenario")
+def command() -> None:
+    """Lint scenarios, and run them against one agent, without a gate.
+
+    \b
+    Example:
+      $ sidecar scenario lint suite.yaml && \\
+          sidecar scenario run suite.yaml --agent "cmd:agent --version 1.3.0"
+    """
+
+
+command.add_command(lint)
+command.add_command(run)
