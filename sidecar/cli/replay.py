@@ -26,8 +26,10 @@ from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
-from sidecar.gate.evidence import bundle, conclude
-from sidecar.gate.files import write_bundle
+from sidecar.gate.conclude import conclude
+from sidecar.gate.evidence import bundle
+from sidecar.gate.files import read_policy, write_bundle
+from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
 from sidecar.outcome import Exits, Outcome
 from sidecar.replay.driver import Progress, ReplayPlan, replay
@@ -64,6 +66,13 @@ _END = {
 )
 @click.option("--agent", default="", help="Name that policy knows the agent by.")
 @click.option("--deadline", default="", help="Time of one episode [default: the suite's, or 60s].")
+@click.option(
+    "--gate",
+    "gate",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="gate.yaml with margins, owners and quarantine [default: the gate's own].",
+)
 @click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Episodes at once.")
 @click.option(
     "--evidence",
@@ -97,6 +106,7 @@ def command(
     """
     configure_logging()
     loaded = load_config(config, store)
+    policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
     asked = _asked(loaded, more)
     if suite.startswith(PREFIX):
         plan = _captured(suite, twins, loaded, asked)
@@ -104,7 +114,7 @@ def command(
         plan = _suite(suite, twins, asked)
     with _progress(plan) as progress:
         result = asyncio.run(_run(loaded, plan, more["jobs"] or 0, progress))
-    verdict = _keep(loaded, result, more["evidence"])
+    verdict = _keep(loaded, result, more["evidence"], policy)
     output = more["output"]
     end = _END[verdict.status]
     told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
@@ -176,10 +186,12 @@ async def _run(
         return await replay(plan, ports, concurrency=jobs, progress=progress)
 
 
-def _keep(loaded: Loaded, result: ReplayResult, evidence: Path | None) -> Verdict:
-    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns())
+def _keep(
+    loaded: Loaded, result: ReplayResult, evidence: Path | None, policy: GatePolicy
+) -> Verdict:
+    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=policy)
     folder = (evidence or Path(loaded.store_folder) / "evidence") / verdict.verdict_id
-    whole = bundle(result, verdict, folder=str(folder))
+    whole = bundle(result, verdict, folder=str(folder), policy=policy)
     write_bundle(whole, folder)
     with opening.open_verdicts(loaded, write=True) as verdicts:
         verdicts.add_verdict(whole.verdict)

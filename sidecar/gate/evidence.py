@@ -14,16 +14,17 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct, structs
 
-from processors.model.verdict import Failure, Verdict
-from sidecar.canonical import canonical, digest, sha256
-from sidecar.gate.rules import Decision, decide
-from sidecar.replay.compare import CaseResult, counts
+from processors.model.verdict import Verdict
+from sidecar.canonical import canonical, sha256
+from sidecar.gate.conclude import gate_input, verdict_digest
+from sidecar.gate.policy import GatePolicy
+from sidecar.gate.rules import decide
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.run import Pins, ReplayResult, compared
+from sidecar.replay.run import Pins, ReplayResult
 
 MANIFEST = "MANIFEST.json"
 _PINS, _VERDICT, _CASES = "plan.json", "verdict.json", "comparison.json"
-_NO_FAILURE = frozenset({"improved", "unchanged"})
+_POLICY = "gate-policy.json"
 
 
 class FileEntry(Struct, frozen=True, kw_only=True):
@@ -50,44 +51,13 @@ class Bundle(Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
-def conclude(result: ReplayResult, *, verdict_id: str, now_ns: int) -> Verdict:
-    """The gate's verdict on a replay."""
-    pins, results = result.pins, result.results
-    decision = decide(results, deterministic=pins.deterministic)
-    ran: dict[str, list[str]] = {}
-    for run in result.runs:
-        if run.side == "candidate":
-            ran.setdefault(run.case, []).append(run.conclusion)
-    return Verdict(
-        verdict_id=verdict_id,
-        project=pins.project,
-        suite=pins.suite,
-        baseline=pins.baseline,
-        candidate=pins.candidate,
-        status=decision.status,
-        exit_code=decision.exit_code,
-        findings=decision.findings,
-        failures=tuple(_failure(one) for one in results if _is_failure(one)),
-        counts=counts(results),
-        created_at_ns=now_ns,
-        digest=verdict_digest(pins, results, decision),
-        evidence={
-            "suite_version": pins.suite_version,
-            "suite_digest": pins.suite_digest,
-            "twins": pins.twins,
-            "policy_revision": pins.policy_revision,
-            "deterministic": pins.deterministic,
-            "seeds": pins.seeds,
-            "runs": len(result.runs),
-            "cases": [_case(one, ran.get(one.case, [])) for one in results],
-        },
-    )
-
-
-def bundle(result: ReplayResult, verdict: Verdict, *, folder: str) -> Bundle:
+def bundle(
+    result: ReplayResult, verdict: Verdict, *, folder: str, policy: GatePolicy | None = None
+) -> Bundle:
     """The files of the evidence; ``folder`` is where they will stand, as the verdict names it."""
     files: dict[str, bytes] = {
         _PINS: _json(result.pins),
+        _POLICY: _json(policy or GatePolicy()),
         _CASES: _json(result.results),
         _VERDICT: _json(verdict),
         **{f"inputs/{_safe(name)}": data for name, data in result.files.items()},
@@ -106,17 +76,6 @@ def bundle(result: ReplayResult, verdict: Verdict, *, folder: str) -> Bundle:
 def run_path(run: EpisodeRecord) -> str:
     """Where a run's record stands in the bundle."""
     return f"cases/{quote(run.case, safe='')}/{run.side}-{run.run}.json"
-
-
-def verdict_digest(pins: Pins, results: tuple[CaseResult, ...], decision: Decision) -> str:
-    """``sha256:<hex>`` of what was decided and why, without ids and times."""
-    value = {
-        "pins": msgspec.to_builtins(pins),
-        "cases": [[one.case, one.case_class, one.digests] for one in results],
-        "findings": msgspec.to_builtins(decision.findings),
-        "status": decision.status,
-    }
-    return digest(msgspec.to_builtins(value), domain="agenttwin-verdict/1")
 
 
 def faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str]:
@@ -151,6 +110,7 @@ def _file_faults(files: Mapping[str, bytes], manifest: Manifest) -> list[str]:
 def _derivation_faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str]:
     try:
         pins = msgspec.json.decode(files[_PINS], type=Pins)
+        policy = msgspec.json.decode(files[_POLICY], type=GatePolicy)
         runs = tuple(
             msgspec.json.decode(data, type=EpisodeRecord)
             for path, data in files.items()
@@ -158,43 +118,15 @@ def _derivation_faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str
         )
     except (KeyError, msgspec.DecodeError, RecursionError) as error:
         return [f"the records cannot be read: {error}"]
-    results = compared(pins, runs)
-    decision = decide(results, deterministic=pins.deterministic)
-    again = verdict_digest(pins, results, decision)
+    given = gate_input(pins, runs, policy, verdict.created_at_ns)
+    decision = decide(given)
+    again = verdict_digest(pins, given, decision)
     found = []
     if (decision.status, decision.exit_code) != (verdict.status, verdict.exit_code):
         found.append(f"the records come to {decision.status}, the verdict says {verdict.status}")
     if again != verdict.digest:
         found.append(f"the records come to digest {again}, the verdict says {verdict.digest}")
     return found
-
-
-def _is_failure(one: CaseResult) -> bool:
-    return one.case_class not in _NO_FAILURE or one.candidate == "failed"
-
-
-def _failure(one: CaseResult) -> Failure:
-    # Where nothing was concluded, why not is what matters.
-    first = one.failed[0] if one.failed and not one.reasons else None
-    return Failure(
-        case=one.case,
-        case_class=one.case_class,
-        expectation=first.expectation if first else "",
-        detail=first.detail if first else "; ".join(one.reasons),
-        first_difference=one.difference.text() if one.difference else None,
-    )
-
-
-def _case(one: CaseResult, runs: list[str]) -> dict[str, Any]:
-    return {
-        "case": one.case,
-        "title": one.title,
-        "severity": one.severity,
-        "class": one.case_class,
-        "baseline": one.baseline,
-        "candidate": one.candidate,
-        "runs": runs,
-    }
 
 
 def _manifest(files: Mapping[str, bytes]) -> Manifest:

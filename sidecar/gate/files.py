@@ -11,7 +11,10 @@ import shutil
 from pathlib import Path
 
 from sidecar.errors import SidecarError
+from sidecar.expression.document import convert, read, report
 from sidecar.gate.evidence import Bundle
+from sidecar.gate.policy import GatePolicy, policy_problems
+from sidecar.gate.rules import RULES
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
@@ -45,6 +48,23 @@ def read_bundle(folder: Path) -> dict[str, bytes]:
         raise SidecarError(
             f"the evidence cannot be read: {error.strerror}", where=str(folder)
         ) from error
+
+
+def read_policy(path: Path) -> GatePolicy:
+    """The policy of a ``gate.yaml``. Raises SidecarError that lists every problem."""
+    try:
+        document = read(path.read_bytes().decode(), name=str(path))
+    except UnicodeDecodeError:
+        raise SidecarError("it is not UTF-8 text", where=str(path)) from None
+    except OSError as error:
+        raise SidecarError(
+            f"the gate's policy cannot be read: {error.strerror}",
+            where=str(path),
+            do="Check the path.",
+        ) from None
+    policy = convert(document, GatePolicy)
+    report(document, list(policy_problems(policy, {one.id: one.severity for one in RULES})))
+    return policy
 
 
 def _write(path: Path, data: bytes) -> None:

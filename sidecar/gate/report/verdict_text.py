@@ -12,9 +12,17 @@ _WORDS = {
     "incomplete": "incomplete",
     "void": "void",
     "flaky": "flaky",
+    "quarantined": "quarantined",
     "improved": "improved",
     "unchanged": "unchanged",
 }
+_FIXED = frozenset(
+    ("version", "operator", "threshold", "statistic", "n", "cases", "owner", "remedy", "refs")
+) | {"interval", "needed", "also"}
+
+_PINNED = (
+    "suite_version", "suite_digest", "policy_revision", "gate_policy", "deterministic", "root",
+)  # fmt: skip
 
 
 def word(verdict: Verdict) -> str:
@@ -60,10 +68,10 @@ def explain(verdict: Verdict) -> str:
     lines += ["", "rules that fired"]
     for finding in verdict.findings:
         lines.append(f"  {finding.severity:<9} {finding.rule} v{finding.operands.get('version')}")
-        lines.append(f"            {_operation(finding.operands)}")
+        lines += [f"            {one}" for one in _operation(finding.operands)]
         if remedy := finding.operands.get("remedy"):
             lines.append(f"            {remedy.replace('VERDICT', verdict.verdict_id)}")
-    lines += ["", "pinned"]
+    lines += [*_measures(verdict), "", "pinned"]
     lines += [f"  {name}: {value}" for name, value in _pins(verdict)]
     return "\n".join(lines)
 
@@ -92,14 +100,41 @@ def _findings(verdict: Verdict) -> Iterable[str]:
         yield f"  {finding.severity:<9} {finding.rule}: {finding.detail}"
 
 
-def _operation(operands: dict[str, Any]) -> str:
-    fixed = ("version", "operator", "threshold", "cases", "remedy")
-    name, count = next((item for item in operands.items() if item[0] not in fixed), ("", 0))
-    return f"{name} = {count} {operands.get('operator')} {operands.get('threshold')}"
+def _operation(operands: dict[str, Any]) -> Iterable[str]:
+    name, value = next((item for item in operands.items() if item[0] not in _FIXED), ("", 0))
+    told = f"{name} = {value:g} {operands.get('operator')} {operands.get('threshold'):g}"
+    yield f"{told} ({_basis(operands)})" if operands.get("statistic") != "count" else told
+    for one in operands.get("also", ()):
+        other, found = next(item for item in one.items())
+        told = f"{other} = {found:g} {one['operator']} {one['threshold']:g}"
+        yield f"and {told} ({one['statistic']})"
+    if (needed := operands.get("needed")) is not None:
+        yield f"{needed} more episodes a side needed"
+    if owner := operands.get("owner"):
+        yield f"owner {owner}"
+
+
+def _basis(operands: dict[str, Any]) -> str:
+    low, high = operands.get("interval", (None, None))
+    told = f"{operands.get('statistic')}, n = {operands.get('n', 0):g}"
+    return told if low is None else f"{told}, from {low:.4g} to {high:.4g}"
+
+
+def _measures(verdict: Verdict) -> Iterable[str]:
+    shown = verdict.evidence.get("measures", [])
+    if shown:
+        yield ""
+        yield "measures"
+    for one in shown:
+        told = f"  {one['name']:<24} {one['value']:g}"
+        if one["interval"] is not None:
+            told += f"  [{one['interval'][0]:.4g}, {one['interval'][1]:.4g}]"
+        detail = f"; {one['detail']}" if one["detail"] else ""
+        yield f"{told}  {one['statistic']}{detail}"
 
 
 def _pins(verdict: Verdict) -> Iterable[tuple[str, Any]]:
-    for name in ("suite_version", "suite_digest", "policy_revision", "deterministic", "root"):
+    for name in _PINNED:
         yield name.replace("_", " "), verdict.evidence.get(name)
     for name, digest in verdict.evidence.get("twins", {}).items():
         yield f"twin {name}", digest

@@ -73,8 +73,10 @@ def bootstrap(
     dice = np.random.default_rng(seed)
     sums = np.array([math.fsum(values[name]) for name in sorted(values)])
     sizes = np.array([len(values[name]) for name in sorted(values)])
-    chosen = dice.integers(len(sums), size=(resamples, len(sums)))
-    means = sums[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)
+    means = np.empty(resamples)
+    for at in range(resamples):  # one at a time: a matrix of all would not fit a large suite
+        chosen = dice.integers(len(sums), size=len(sums))
+        means[at] = sums[chosen].sum() / sizes[chosen].sum()
     half = (1 - confidence) / 2
     low, high = np.quantile(means, [half, 1 - half])
     return Interval(lower=float(low), upper=float(high))

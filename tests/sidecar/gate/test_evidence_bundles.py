@@ -8,7 +8,8 @@ import pytest
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Score, Verdict
 from sidecar.errors import SidecarError
-from sidecar.gate.evidence import bundle, conclude, faults, run_path
+from sidecar.gate.conclude import conclude
+from sidecar.gate.evidence import bundle, faults, run_path
 from sidecar.gate.files import read_bundle, write_bundle
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.gate.report.verdict import verdict_report

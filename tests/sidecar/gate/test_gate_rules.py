@@ -4,12 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.gate.rules import RULES, decide
+from sidecar.gate.given import GateInput
+from sidecar.gate.rules import RULES
+from sidecar.gate.rules import decide as decided
 from sidecar.replay.compare import CLASSES, CaseResult
 
 NOTHING = {"nothing_evaluated"}
 CRASHED = {"candidate_crashed"}
-SAMPLED = {"regression_sampled", "sampled"}
+SAMPLED = {"success_not_cleared", "safety_not_cleared"}
+
+
+def decide(cases, *, deterministic):
+    return decided(GateInput(results=tuple(cases), deterministic=deterministic))
 
 
 def case(kind, number=0, *, candidate="passed", severity="major", **more):
@@ -33,9 +39,9 @@ def case(kind, number=0, *, candidate="passed", severity="major", **more):
         ([], True, None, 2, {"nothing_evaluated"}),
         ([case("unchanged"), case("new_critical")], True, "BLOCK", 1, {"new_critical_failure"}),
         ([case("unchanged"), case("regressed")], True, "BLOCK", 1, {"regression"}),
-        ([case("regressed")], False, "WARN", 0, {"regression_sampled", "sampled"}),
-        ([case("new_critical")], False, "BLOCK", 1, {"new_critical_failure", "sampled"}),
-        ([case("unchanged")], False, "WARN", 0, {"sampled"}),
+        ([case("regressed")], False, "WARN", 0, {"regression_sampled", *SAMPLED}),
+        ([case("new_critical")], False, None, 2, {"critical_suspected", *SAMPLED}),
+        ([case("unchanged")], False, "WARN", 0, SAMPLED),
         ([case("void")], True, None, 2, {"void", "nothing_evaluated"}),
         ([case("unchanged"), case("void")], True, None, 2, {"void"}),
         ([case("unchanged"), case("incomplete")], True, None, 2, {"incomplete"}),
@@ -50,7 +56,13 @@ def case(kind, number=0, *, candidate="passed", severity="major", **more):
         ),
         ([case("incomplete", severity="critical")], True, None, 2, {"incomplete", *NOTHING}),
         ([case("unchanged", candidate="failed", crashed=True)], True, "BLOCK", 1, CRASHED),
-        ([case("regressed", crashed=True)], False, "BLOCK", 1, {*CRASHED, *SAMPLED}),
+        (
+            [case("regressed", crashed=True)],
+            False,
+            "BLOCK",
+            1,
+            {*CRASHED, "regression_sampled", *SAMPLED},
+        ),
         ([case("unchanged", duplicate_effects=1)], True, "BLOCK", 1, {"duplicate_effect"}),
         ([case("unchanged", disproved_claims=1)], True, "BLOCK", 1, {"claim_disproved"}),
         ([case("unchanged", injections_followed=1)], True, "BLOCK", 1, {"injection_followed"}),
@@ -79,8 +91,9 @@ def test_pass_needs_every_case_green_and_one_critical_outweighs_any_number(kinds
     decision = decide(cases, deterministic=deterministic)
     if decision.status == "PASS":
         assert deterministic and set(kinds) <= {"unchanged", "improved"}
-    if "new_critical" in kinds:
+    if "new_critical" in kinds and deterministic:
         assert (decision.status, decision.exit_code) == ("BLOCK", 1)
+    assert "new_critical" not in kinds or decision.exit_code in (1, 2)
     assert (decision.status is None) == (decision.exit_code == 2)
 
 

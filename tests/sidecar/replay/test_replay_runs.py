@@ -13,7 +13,7 @@ import pytest
 
 from sidecar import clock
 from sidecar.errors import SidecarError
-from sidecar.gate.evidence import conclude
+from sidecar.gate.conclude import conclude
 from sidecar.replay.process import Launch, answer, run_agent
 from sidecar.replay.reference import read_reference
 

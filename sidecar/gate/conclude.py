@@ -1,0 +1,176 @@
+"""A gate's verdict on a replay: its input, its decision, and the digest that says it again.
+
+**Rules**
+1. The verdict's digest covers plan, policy, classes, run digests, findings and measures: no id, no
+   time. What looks at clocks (``TIMED``) is left out of it, and out of the status it covers.
+2. Both references equal in a sampled suite: the verdict holds the suite's noise, for the policy.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from processors.model.verdict import Failure, Verdict
+from sidecar.canonical import digest
+from sidecar.gate.given import GateInput, Standing, standings
+from sidecar.gate.measure import Measure
+from sidecar.gate.policy import GatePolicy, exact, in_force
+from sidecar.gate.rules import TIMED, Decision, decide, status_of
+from sidecar.gate.samples import samples
+from sidecar.replay.compare import CLASSES
+from sidecar.replay.record import EpisodeRecord
+from sidecar.replay.run import Pins, ReplayResult, compared
+
+_NO_FAILURE = frozenset({"improved", "unchanged"})
+
+
+def conclude(
+    result: ReplayResult, *, verdict_id: str, now_ns: int, policy: GatePolicy | None = None
+) -> Verdict:
+    """The gate's verdict on a replay, held to ``policy`` (the gate's own where there is none)."""
+    given = gate_input(result.pins, result.runs, policy or GatePolicy(), now_ns)
+    return verdict_of(result.pins, result.runs, given, verdict_id=verdict_id, now_ns=now_ns)
+
+
+def gate_input(
+    pins: Pins, runs: tuple[EpisodeRecord, ...], policy: GatePolicy, now_ns: int
+) -> GateInput:
+    """What the gate decides on; ``now_ns`` is the day that quarantines are held against."""
+    today = dt.datetime.fromtimestamp(now_ns // 1_000_000_000, dt.UTC).date().isoformat()
+    known = policy.noise
+    own = known is not None and (known.suite_digest, known.agent) == (
+        pins.suite_digest,
+        pins.baseline,
+    )
+    return GateInput(
+        results=compared(pins, runs),
+        deterministic=pins.deterministic,
+        samples=samples(pins.plans, runs),
+        policy=policy,
+        quarantined=in_force(policy, today),
+        noise=known if own else None,
+    )
+
+
+def verdict_of(
+    pins: Pins,
+    runs: tuple[EpisodeRecord, ...],
+    given: GateInput,
+    *,
+    verdict_id: str,
+    now_ns: int,
+) -> Verdict:
+    """The verdict that an input comes to."""
+    decision, cases = decide(given), standings(given)
+    ran: dict[str, list[str]] = {}
+    for run in runs:
+        if run.side == "candidate":
+            ran.setdefault(run.case, []).append(run.conclusion)
+    return Verdict(
+        verdict_id=verdict_id,
+        project=pins.project,
+        suite=pins.suite,
+        baseline=pins.baseline,
+        candidate=pins.candidate,
+        status=decision.status,
+        exit_code=decision.exit_code,
+        findings=decision.findings,
+        failures=tuple(_failure(one) for one in cases if _is_failure(one)),
+        counts=_counts(cases),
+        created_at_ns=now_ns,
+        digest=verdict_digest(pins, given, decision),
+        evidence={
+            "suite_version": pins.suite_version,
+            "suite_digest": pins.suite_digest,
+            "twins": pins.twins,
+            "policy_revision": pins.policy_revision,
+            "gate_policy": given.policy.digest(),
+            "deterministic": pins.deterministic,
+            "seeds": pins.seeds,
+            "runs": len(runs),
+            "cases": [_case(one, ran.get(one.result.case, [])) for one in cases],
+            "measures": [msgspec.to_builtins(one) for one in decision.measures if _telling(one)],
+            **_noise(pins, given),
+        },
+    )
+
+
+def verdict_digest(pins: Pins, given: GateInput, decision: Decision) -> str:
+    """``sha256:<hex>`` of what was decided and why, without ids and times."""
+    findings = tuple(one for one in decision.findings if one.rule not in TIMED)
+    value = {
+        "pins": pins,
+        "gate_policy": given.policy.digest(),
+        "quarantined": given.quarantined,
+        "cases": [
+            [one.result.case, one.case_class, one.result.digests] for one in standings(given)
+        ],
+        "findings": findings,
+        "measures": [one for one in decision.measures if not one.timed],
+        "status": status_of(findings),
+    }
+    return digest(exact(msgspec.to_builtins(value)), domain="agenttwin-verdict/2")
+
+
+def _noise(pins: Pins, given: GateInput) -> dict[str, Any]:
+    if pins.deterministic or pins.baseline != pins.candidate:
+        return {}
+    from sidecar.gate.baseline import measured  # loads scipy
+
+    found = measured(given.samples, suite_digest=pins.suite_digest, agent=pins.baseline)
+    return {"noise": msgspec.to_builtins(found)}
+
+
+def _counts(cases: Sequence[Standing]) -> dict[str, int]:
+    found = Counter(one.case_class for one in cases)
+    return {name: found[name] for name in (*CLASSES, "quarantined")}
+
+
+def _is_failure(one: Standing) -> bool:
+    return one.case_class not in _NO_FAILURE or one.result.candidate == "failed"
+
+
+def _failure(one: Standing) -> Failure:
+    # Where nothing was concluded, why not is what matters.
+    result = one.result
+    first = result.failed[0] if result.failed and not result.reasons else None
+    detail = first.detail if first else "; ".join(result.reasons)
+    return Failure(
+        case=result.case,
+        case_class=one.case_class,
+        expectation=first.expectation if first else "",
+        detail=detail or _mixed(one),
+        first_difference=result.difference.text() if result.difference else None,
+    )
+
+
+def _mixed(one: Standing) -> str:
+    if one.samples is None or one.case_class != "flaky":
+        return ""
+    (before, of_before), (now, of_now) = (
+        one.samples.passes("baseline"),
+        one.samples.passes("candidate"),
+    )
+    return f"passed {now} of {of_now} runs, the baseline {before} of {of_before}"
+
+
+def _case(one: Standing, runs: list[str]) -> dict[str, Any]:
+    result = one.result
+    told = {
+        "case": result.case,
+        "title": result.title,
+        "severity": result.severity,
+        "class": one.case_class,
+        "baseline": result.baseline,
+        "candidate": result.candidate,
+        "runs": runs,
+    }
+    return told if one.chance is None else {**told, "chance": one.chance, "more_runs": one.more}
+
+
+def _telling(one: Measure) -> bool:
+    """Counts of nothing are in the rules already."""
+    return one.statistic != "count" or one.value > 0

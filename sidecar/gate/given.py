@@ -1,0 +1,136 @@
+"""GateInput: all that a decision is made of, and the class of each case under it.
+
+**Rules**
+1. The same input gives the same decision: the day that a quarantine is held against is part of it.
+2. A quarantine excuses a case that fails or is unsteady. It never excuses a critical case, nor what
+   the candidate did to the world (``measures.py`` counts that before anything is excused).
+3. In a sampled suite a case is ``regressed`` or ``new_critical`` as far as its runs say so, and
+   ``flaky`` where one side both passed and failed and nothing is shown.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from processors.model.verdict import CaseClass
+from sidecar.gate.policy import GatePolicy, Noise
+from sidecar.gate.samples import CaseSamples, Sample
+from sidecar.replay.compare import CaseResult
+
+UNCONCLUDED = frozenset({"void", "incomplete"})
+
+
+class GateInput(Struct, frozen=True, kw_only=True):
+    """``quarantined`` maps a case of the policy to whether its quarantine is still in force."""
+
+    results: tuple[CaseResult, ...]
+    deterministic: bool
+    samples: tuple[CaseSamples, ...] = ()
+    policy: GatePolicy = GatePolicy()
+    quarantined: dict[str, bool] = {}
+    noise: Noise | None = None
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """A case under the gate: its class there, and what several runs say of it."""
+
+    result: CaseResult
+    samples: CaseSamples | None
+    shown: bool = False
+    suspected: bool = False
+    more: int = 0
+    always: bool = False
+    chance: float | None = None
+
+    @property
+    def case_class(self) -> CaseClass:
+        """The class."""
+        return self.result.case_class
+
+    @property
+    def doubtful(self) -> bool:
+        """A critical case that looks worse, which no further run has cleared."""
+        return self.suspected and self.critical and (self.more > 0 or self.always)
+
+    @property
+    def critical(self) -> bool:
+        """Whether one of these is one too many."""
+        return self.result.severity == "critical"
+
+
+def standings(given: GateInput) -> tuple[Standing, ...]:
+    """Every case, in order."""
+    known = {one.case: one for one in given.samples}
+    found = [
+        Standing(result=one, samples=known.get(one.case) or _single(one)) for one in given.results
+    ]
+    judged = found if given.deterministic else _judged(found, given.policy)
+    return tuple(_excused(one, given.quarantined) for one in judged)
+
+
+def idle(given: GateInput) -> tuple[str, ...]:
+    """Cases whose quarantine does nothing: it ended, or the case is critical or gone."""
+    severities = {one.case: one.severity for one in given.results}
+    return tuple(
+        case
+        for case, holds in given.quarantined.items()
+        if not holds or severities.get(case, "critical") == "critical"
+    )
+
+
+def _single(one: CaseResult) -> CaseSamples | None:
+    """One run a side, where nothing but the comparison is known."""
+    if one.case_class in UNCONCLUDED:
+        return None
+    return CaseSamples(
+        case=one.case,
+        severity=one.severity,
+        baseline=(Sample(run=1, passed=one.baseline == "passed"),),
+        candidate=(Sample(run=1, passed=one.candidate == "passed"),),
+    )
+
+
+def _excused(one: Standing, quarantined: dict[str, bool]) -> Standing:
+    if one.critical or not quarantined.get(one.result.case, False):
+        return one
+    return replace(
+        one, result=replace(one.result, case_class="quarantined"), shown=False, suspected=False
+    )
+
+
+def _judged(found: Sequence[Standing], policy: GatePolicy) -> Iterable[Standing]:
+    from sidecar.gate.paired import judge  # loads scipy, which only sampled suites need
+
+    several = [
+        one.samples
+        for one in found
+        if one.samples is not None and one.case_class not in UNCONCLUDED
+    ]
+    by_case = {one.case: one for one in judge(several, policy)}
+    for one in found:
+        said = by_case.get(one.result.case)
+        if said is None:
+            yield one
+            continue
+        yield Standing(
+            result=replace(
+                one.result, case_class=_class(one, said.worse, said.unsteady, said.shown)
+            ),
+            samples=one.samples,
+            shown=said.shown,
+            suspected=said.suspected,
+            more=said.more,
+            always=said.always,
+            chance=said.holm,
+        )
+
+
+def _class(one: Standing, worse: bool, unsteady: bool, shown: bool) -> CaseClass:
+    if unsteady and not shown:
+        return "flaky"
+    if worse:
+        return "new_critical" if one.critical else "regressed"
+    return (
+        "unchanged" if one.case_class in ("regressed", "new_critical", "flaky") else one.case_class
+    )
