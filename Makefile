@@ -20,8 +20,9 @@ ENVOY := $(CACHE)/bin/envoy-$(ENVOY_VERSION)
 SARIF_VERSION := v3.3.1
 SARIF := $(CACHE)/schemas/sarif-2.1.0.json
 FRAMEWORKS := $(CACHE)/frameworks
+TYPESCRIPT := $(CACHE)/typescript
 
-.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy schemas frameworks clean
+.PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy schemas frameworks typescript clean
 
 demo: $(STAMP)
 	$(BIN)/sidecar demo --capture $(CAPTURE) $(DEMO_ARGS)
@@ -29,7 +30,7 @@ demo: $(STAMP)
 test: $(STAMP) opa collector helm oidc schemas
 	$(BIN)/pytest -q -n 3 --dist loadfile -p no:schemathesis -m "not full and not soak" $(TEST_ARGS)
 
-test-full: $(STAMP) opa collector helm oidc envoy schemas frameworks
+test-full: $(STAMP) opa collector helm oidc envoy schemas frameworks typescript
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
@@ -139,3 +140,13 @@ frameworks:
 			&& "$(FRAMEWORKS)/bin/pip" install -q --disable-pip-version-check --require-hashes -r tests/frameworks/requirements.lock \
 			&& cp tests/frameworks/requirements.lock "$(FRAMEWORKS)/.installed"; \
 	fi
+
+# What checks the types of the TypeScript SDK, and the clients it is recorded with, pinned, likewise.
+typescript:
+	@if cmp -s sidecar/sdk/typescript/package-lock.json "$(TYPESCRIPT)/.installed"; then :; \
+	elif command -v npm >/dev/null 2>&1; then \
+		echo "installing what checks the TypeScript SDK once into the user's cache"; \
+		mkdir -p "$(TYPESCRIPT)" && cp sidecar/sdk/typescript/package.json sidecar/sdk/typescript/package-lock.json "$(TYPESCRIPT)" \
+			&& (cd "$(TYPESCRIPT)" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) \
+			&& cp sidecar/sdk/typescript/package-lock.json "$(TYPESCRIPT)/.installed"; \
+	else echo "npm is not installed: the types of the TypeScript SDK are not checked"; fi

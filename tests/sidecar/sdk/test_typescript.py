@@ -93,7 +93,7 @@ EXAMPLES = settings(
 @pytest.fixture(scope="module")
 def twin() -> Iterator[Ask]:
     """Asks the twin, in one process of node."""
-    command = [node(), str(TYPESCRIPT / "twin.js")]
+    command = [node(), str(TYPESCRIPT / "twin.mjs")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
@@ -110,7 +110,7 @@ def twin() -> Iterator[Ask]:
 
 @pytest.mark.requirement("SDK-01")
 def test_the_twins_own_tests_pass() -> None:
-    command = [node(), "--test", *map(str, sorted(TYPESCRIPT.glob("*.test.js")))]
+    command = [node(), "--test", *map(str, sorted(TYPESCRIPT.glob("*.test.mjs")))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-8000:]
 

@@ -1,5 +1,5 @@
 /**
- * What the redactors know: secrets' keys, and patterns as Python has them.
+ * What redactor and recorder go by: keys, tables, and patterns as Python has them.
  * Written by tests/sidecar/sdk/make_forms.py; never edited.
  */
 
@@ -123,4 +123,220 @@ export const DETECTORS = [
     "group": 0,
     "needles": []
   }
+];
+
+export const CODECS = {
+  "provider": {
+    "seam": "provider",
+    "input": {
+      "volatile": [
+        "/timeout",
+        "/extra_headers",
+        "/headers",
+        "/stream_options"
+      ]
+    },
+    "output": {
+      "volatile": [
+        "/id",
+        "/created",
+        "/system_fingerprint",
+        "/usage",
+        "/service_tier"
+      ]
+    }
+  },
+  "http": {
+    "seam": "http",
+    "input": {
+      "volatile": [
+        "/headers/date",
+        "/headers/traceparent",
+        "/headers/tracestate",
+        "/headers/baggage",
+        "/headers/x-request-id",
+        "/headers/request-id",
+        "/headers/x-stainless-retry-count",
+        "/headers/user-agent",
+        "/headers/content-length",
+        "/headers/age",
+        "/headers/etag",
+        "/headers/cf-ray",
+        "/headers/server",
+        "/headers/via"
+      ]
+    },
+    "output": {
+      "volatile": [
+        "/headers/date",
+        "/headers/traceparent",
+        "/headers/tracestate",
+        "/headers/baggage",
+        "/headers/x-request-id",
+        "/headers/request-id",
+        "/headers/x-stainless-retry-count",
+        "/headers/user-agent",
+        "/headers/content-length",
+        "/headers/age",
+        "/headers/etag",
+        "/headers/cf-ray",
+        "/headers/server",
+        "/headers/via"
+      ]
+    }
+  }
+};
+
+export const SCHEMA = "tape/1.0.0";
+
+export const SEAMS_OF = {
+  "llm_call": [
+    "provider"
+  ],
+  "tool_call": [
+    "tool",
+    "http",
+    "fs"
+  ],
+  "tool_result": [
+    "tool",
+    "http",
+    "fs"
+  ],
+  "state_patch": [
+    "tool",
+    "fs"
+  ],
+  "decision": [
+    "clock",
+    "entropy",
+    "env",
+    "scheduler",
+    ""
+  ],
+  "human_input": [
+    "human"
+  ],
+  "error": [
+    "provider",
+    "tool",
+    "clock",
+    "entropy",
+    "env",
+    "http",
+    "fs",
+    "scheduler",
+    "human",
+    ""
+  ],
+  "terminal": [
+    ""
+  ]
+};
+
+export const INLINE_BYTES_MAX = 2048;
+
+export const BLOB_BYTES_MAX = 67108864;
+
+export const GZIP_FROM = 4096;
+
+export const BODY_BYTES_MAX = 33554432;
+
+export const FIELDS_MAX = 1000;
+
+export const MODEL_PATHS = [
+  "/chat/completions",
+  "/completions",
+  "/responses",
+  "/messages",
+  "/embeddings",
+  ":generatecontent",
+  ":streamgeneratecontent"
+];
+
+export const MODEL_TOLD = [
+  "messages",
+  "input",
+  "prompt",
+  "contents"
+];
+
+export const HEADER_SECRET = "(?:^|[-_])(?:auth|\\w*authorization|\\w*token|\\w*secret|password|passwd|pwd|cookies?|credentials?|sig|signature|session\\w*|sid|assertion|jwt)(?:$|[-_])|^key$|(?:api|access|secret|private|subscription|client|license|auth)[-_]?key(?:$|[-_])";
+
+export const HEADER_PAGING = "^(?:next|prev|page|continuation|sync|cursor)[-_]?(?:page)?[-_]?token$";
+
+export const PLUMBING = [
+  "accept-encoding",
+  "amz-sdk-invocation-id",
+  "amz-sdk-request",
+  "b3",
+  "baggage",
+  "connection",
+  "content-length",
+  "date",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-connection",
+  "request-id",
+  "sentry-trace",
+  "te",
+  "traceparent",
+  "tracestate",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "user-agent",
+  "x-amzn-trace-id",
+  "x-client-request-id",
+  "x-correlation-id",
+  "x-goog-api-client",
+  "x-request-id"
+];
+
+export const PLUMBING_STARTS = [
+  "x-stainless-",
+  "x-b3-",
+  "x-datadog-",
+  "x-cloud-trace",
+  "x-amz-date"
+];
+
+export const CLIENTS_OWN = [
+  "stainless-"
+];
+
+export const STREAMED_LINES = [
+  "application/json-seq",
+  "application/jsonl",
+  "application/ndjson",
+  "application/stream+json",
+  "application/x-jsonlines",
+  "application/x-ndjson"
+];
+
+export const STREAMED_AS_IT_CAME = [
+  "",
+  "application/octet-stream",
+  "application/vnd.amazon.eventstream",
+  "text/plain"
+];
+
+export const PIECE_BYTES_MAX = 8388608;
+
+export const STREAM_LAST = [
+  "error",
+  "message_stop",
+  "response.completed",
+  "response.failed",
+  "response.incomplete"
+];
+
+export const STREAM_JOINED = [
+  "arguments",
+  "content",
+  "data",
+  "reasoning_content",
+  "refusal",
+  "text"
 ];
