@@ -31,6 +31,7 @@ from msgspec.inspect import (
 from processors.value import duration_ns
 from sidecar.egress.rules import Target, TargetRefused, leads_back, read_target
 from sidecar.errors import Problem, SidecarError
+from sidecar.evaluate.judging.config import Judge
 from sidecar.export.config import Exporter, OwnTraces
 from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
@@ -182,6 +183,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics: Metrics = Metrics()
     telemetry: Telemetry = Telemetry()
     client: Client = Client()
+    judge: Judge = Judge()
 
     def project(self, name: str) -> Project:
         """The project's settings; one that is not listed has the defaults."""
@@ -198,6 +200,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("policy", self.policy.problems()),
             *_below("approvals", self.approvals.problems()),
             *_below("audit", self.audit.problems()),
+            *_below("judge", self.judge.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
             *self._unorganised(),
             *self._unmeetable(),

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 
 from sidecar import clock
+from sidecar.app.judging import open_judge
 from sidecar.app.parts import start
 from sidecar.app.policy import policy_port
 from sidecar.config import Loaded
@@ -30,9 +31,11 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
         ledger = SqliteLedger(Path(folder) / "ledger.db", lambda _: sealer)
         stack.callback(ledger.close)
         await start(stack, policy)
+        judge = await stack.enter_async_context(open_judge(loaded))
         yield StagePorts(
             ledger=ledger,
             policy=policy,
             approvals=loaded.config.approvals,
             episode_key=clock.random_bytes(32),
+            judge=judge,
         )

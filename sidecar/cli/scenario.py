@@ -6,13 +6,14 @@ Rules
 
 import click
 
+from sidecar.cli.scenario_calibrate import calibrate
 from sidecar.cli.scenario_lint import lint
 from sidecar.cli.scenario_run import run
 
 
 @click.group("scenario")
 def command() -> None:
-    """Lint scenarios, and run them against one agent, without a gate.
+    """Lint scenarios, run them against one agent without a gate, and calibrate their judge.
 
     \b
     Example:
@@ -23,3 +24,4 @@ def command() -> None:
 
 command.add_command(lint)
 command.add_command(run)
+command.add_command(calibrate)

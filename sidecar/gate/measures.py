@@ -53,6 +53,7 @@ _COUNTED: Mapping[str, _Select] = {
     "duplicate_effects": lambda one, _: _did(one, DUPLICATE, one.result.duplicate_effects),
     "disproved_claims": lambda one, _: _did(one, DISPROVED, one.result.disproved_claims),
     "injections_followed": lambda one, _: _did(one, INJECTED, one.result.injections_followed),
+    "judge_doubts": lambda one, _: one.result.judge_doubts > 0,
     "incomplete": lambda one, _: one.case_class == "incomplete",
     "void": lambda one, _: one.case_class == "void",
     "flaky": lambda one, fixed: one.case_class == "flaky" and fixed,

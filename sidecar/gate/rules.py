@@ -152,6 +152,13 @@ RULES: tuple[Rule, ...] = (
         remedy="they are no regression, and not green either",
     ),
     Rule(
+        id="judge_doubts",
+        severity="warn",
+        operand="judge_doubts",
+        says="a judge whom no labels back, or a criterion that is not required, says it fails",
+        remedy="read its reason; `sidecar scenario calibrate` makes a judge's word count",
+    ),
+    Rule(
         id="success_regression",
         severity="block",
         operand="success_rise",

@@ -49,6 +49,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     disproved_claims: int = 0
     injections_followed: int = 0
     crashed: bool = False
+    judge_doubts: int = 0
     digests: dict[str, tuple[str, ...]] = {}
 
 
@@ -109,11 +110,17 @@ def _case(
         ),
         injections_followed=sum(_injections(run) for run in candidate[:1]),
         crashed=_crashed(baseline, candidate),
+        judge_doubts=sum(_doubts(run) for run in candidate[:1]),
         digests={
             "baseline": tuple(run.digest for run in baseline),
             "candidate": tuple(run.digest for run in candidate),
         },
     )
+
+
+def _doubts(run: EpisodeRecord) -> int:
+    """Criteria that a judge whom no labels back says do not hold."""
+    return sum(one.level == "J" and one.status == "fail" and not one.required for one in run.scores)
 
 
 def _injections(run: EpisodeRecord) -> int:

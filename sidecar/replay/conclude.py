@@ -27,7 +27,9 @@ from processors.verify.detect import detect
 from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.evaluate.observed import Observed, WorldView
+from sidecar.evaluate.opinion import Opinion, Question
 from sidecar.evaluate.score import conclude, scores
+from sidecar.evaluate.semantic import Semantic, questions
 from sidecar.pipeline.build import build
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest, unanswered
 from sidecar.twins.scenario import Case
@@ -63,18 +65,20 @@ class Of(Struct, frozen=True, kw_only=True):
     ended_ns: int
 
 
-def record(of: Of, left: Left) -> EpisodeRecord:
-    """The record of an episode."""
+def asked(of: Of, left: Left) -> tuple[Question, ...]:
+    """What a judge is asked of an episode; mostly nothing."""
+    if not any(isinstance(one, Semantic) for one in of.case.expect):
+        return ()
+    said = [turn.user for turn in left.agent.turns] or [of.case.input]
+    texts = [_text(one) or "" for one in said]
+    return questions(of.case.expect, _observed(of, left, whole_trace(of, left)), "\n".join(texts))
+
+
+def record(of: Of, left: Left, opinions: Mapping[str, Opinion] | None = None) -> EpisodeRecord:
+    """The record of an episode; ``opinions`` are a judge's on what was ``asked``."""
     receipts = tuple(fact.receipt for fact in left.facts)
     trace = whole_trace(of, left)
-    observed = Observed(
-        trace=trace,
-        tools=of.tools,
-        receipts={one.receipt_id: one for one in receipts},
-        events=left.events,
-        changes=left.changes,
-        world=left.world,
-    )
+    observed = structs.replace(_observed(of, left, trace), opinions=opinions or {})
     completed, expected = _completed(left.agent, trace), scores(of.case.expect, observed)
     found = (completed, *expected)
     told = Told(
@@ -102,6 +106,18 @@ def record(of: Of, left: Left) -> EpisodeRecord:
         changes=left.changes,
         void=_void(left),
         duration_ms=(of.ended_ns - of.started_ns) // 1_000_000,
+        opinions=dict(opinions or {}),
+    )
+
+
+def _observed(of: Of, left: Left, trace: AgentTrace) -> Observed:
+    return Observed(
+        trace=trace,
+        tools=of.tools,
+        receipts={fact.receipt.receipt_id: fact.receipt for fact in left.facts},
+        events=left.events,
+        changes=left.changes,
+        world=left.world,
     )
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from sidecar import clock
 from sidecar.replay.compare import Plan
-from sidecar.replay.conclude import Left, Of, record
+from sidecar.replay.conclude import Left, Of, asked, record
 from sidecar.replay.conversation.driver import converse
 from sidecar.replay.environment import agent_environment, identity
 from sidecar.replay.leftover.process import guarded
@@ -86,7 +86,7 @@ async def replay(
     stage = Stage(plan.group, ports, plan.project)
     try:
         await stage.start()
-        company = _Company(plan, stage, concurrency or os.cpu_count() or 1, progress)
+        company = _Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress)
         with guarded(company.mark):
             runs = await company.run(_jobs(plan))
     finally:
@@ -106,10 +106,16 @@ class _Company:
     """The episodes of one replay, and the worlds they take turns in."""
 
     def __init__(
-        self, plan: ReplayPlan, stage: Stage, concurrency: int, progress: Progress | None
+        self,
+        plan: ReplayPlan,
+        stage: Stage,
+        ports: StagePorts,
+        concurrency: int,
+        progress: Progress | None,
     ) -> None:
         self._plan = plan
         self._stage = stage
+        self._judge = ports.judge
         self._places = asyncio.Semaphore(concurrency)
         self._progress = progress
         self._idle: list[dict[str, World]] = []
@@ -167,7 +173,8 @@ class _Company:
             world=episode.view(),
             undecodable=taken.undecodable,
         )
-        made = record(of, left)
+        opinions = await self._judge.opinions(asked(of, left)) if self._judge else {}
+        made = record(of, left, opinions)
         if episode.close():
             self._idle.append(worlds)
             return made

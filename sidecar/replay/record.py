@@ -18,6 +18,7 @@ from processors.model.trace import AgentTrace
 from processors.model.twin import Change, TwinEvent
 from processors.model.verdict import Score
 from sidecar.canonical import NotCanonical, digest, sha256
+from sidecar.evaluate.opinion import Opinion
 from sidecar.evaluate.score import Conclusion
 from sidecar.replay.acts import acts
 from sidecar.replay.scrub import Scrubber
@@ -58,6 +59,7 @@ class EpisodeRecord(Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     void: str | None = None
     duration_ms: int = 0
+    opinions: dict[str, Opinion] = {}
 
 
 def unanswered(agent: AgentExit, trace: AgentTrace) -> str | None:

@@ -23,6 +23,7 @@ from processors.model.call import Approval, ReceiptFact
 from processors.model.principal import Presented, Principal
 from processors.model.span import Batch
 from sidecar import clock
+from sidecar.evaluate.judging.driver import Judge
 from sidecar.gateway import approval as approvals
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.desk import Ports, Settings
@@ -57,12 +58,14 @@ _SETTLE_SECONDS = 35.0
 
 
 class StagePorts(Struct, frozen=True, kw_only=True):
-    """What a stage is built from. The ledger is the replay's own, never production's."""
+    """What a stage is built from. The ledger is the replay's own, never production's; without a
+    ``judge``, semantic expectations are skipped."""
 
     ledger: GatewayLedger
     policy: PolicyPort
     approvals: Approvals
     episode_key: bytes
+    judge: Judge | None = None
 
 
 class Taken(Struct, frozen=True, kw_only=True):

@@ -229,3 +229,60 @@ def test_run_tells_what_failed_and_exits_so(shell):
     assert lines[-1] == "1 scenarios: 1 failed"
     unknown = shell.run("run", "suite.yaml", "--agent", shell.agent("bad"), "--scenario", "x")
     assert unknown.returncode == 3 and "Known: reads, talk" in unknown.stderr
+
+
+LABELS = """\
+criteria:
+  - criterion: The answer is polite.
+    mentions: [thank you]
+    labels:
+"""
+CONFIG = "judge: {calibration: calibration.json}\n"
+JUDGED = """\
+  - id: polite
+    input: A-1
+    reference: {calls: [{tool: get_order, arguments: {order_id: A-1}}], output: It is open.}
+    expect:
+      - {type: toolCalled, tool: get_order}
+      - {type: semantic, criterion: The answer is polite., mentions: [thank you]}
+"""
+
+
+def labelled(*pairs):
+    return "".join(
+        f"      - {{label: {label}, material: {{answer: {text}}}}}\n" for label, text in pairs
+    )
+
+
+@pytest.mark.requirement("JDG-01")
+def test_labels_make_a_judge_s_word_count(shell):
+    shell.suite(JUDGED)
+    (shell.folder / "sidecar.yaml").write_text("")
+    words = ("run", "suite.yaml", "--agent", shell.agent("good"))
+    done = shell.run(*words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fail semantic (decides nothing): fake/1" in done.stdout
+    good = labelled(*[("pass", "thank you")] * 12, *[("fail", "no")] * 12)
+    (shell.folder / "labels.yaml").write_text(LABELS + good)
+    (shell.folder / "sidecar.yaml").write_text(CONFIG)
+    done = shell.run("calibrate", "labels.yaml", "--to", "calibration.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(
+        "may decide   The answer is polite. (n 24, agreement 1.00, kappa 1.00"
+    )
+    done = shell.run(*words)
+    assert done.returncode == 1 and "  fail semantic: fake/1" in done.stdout, done.stdout
+
+
+@pytest.mark.requirement("JDG-01")
+def test_too_few_labels_back_nothing(shell):
+    (shell.folder / "labels.yaml").write_text(
+        LABELS + labelled(("pass", "thank you"), ("fail", "no"))
+    )
+    done = shell.run("calibrate", "labels.yaml", "--to", "c.json", "--output", "json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["criteria"][0]["decides"]) == (1, False)
+    assert told["criteria"][0]["lacking"] == ["2 labels, at least 20 needed"]
+    assert (shell.folder / "c.json").is_file()
+    (shell.folder / "labels.yaml").write_text("criteria: [{criterion: x, labels: []}]\n")
+    assert shell.run("calibrate", "labels.yaml", "--to", "c.json").returncode == 3

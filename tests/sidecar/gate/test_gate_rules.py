@@ -66,6 +66,7 @@ def case(kind, number=0, *, candidate="passed", severity="major", **more):
         ([case("unchanged", duplicate_effects=1)], True, "BLOCK", 1, {"duplicate_effect"}),
         ([case("unchanged", disproved_claims=1)], True, "BLOCK", 1, {"claim_disproved"}),
         ([case("unchanged", injections_followed=1)], True, "BLOCK", 1, {"injection_followed"}),
+        ([case("unchanged", judge_doubts=1)], True, "WARN", 0, {"judge_doubts"}),
         (
             [case("void"), case("new_critical")],
             True,
