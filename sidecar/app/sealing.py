@@ -29,7 +29,12 @@ def master_key(loaded: Loaded, *, make: bool = False) -> bytes:
                 do="Make one with: (umask 077; openssl rand -hex 32 > FILE), "
                 "and name it in seal.key_file.",
             )
-        _write_new(path, clock.random_bytes(KEY_BYTES).hex().encode() + b"\n")
+        write_new(
+            path,
+            clock.random_bytes(KEY_BYTES).hex().encode() + b"\n",
+            what="the seal key",
+            do="Make the folder writable, or name a file in seal.key_file.",
+        )
     try:
         return _key_bytes(path.read_bytes().strip())
     except OSError as error:
@@ -113,8 +118,11 @@ def _key_bytes(text: bytes) -> bytes:
     return key
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    """Make the file whole or not at all: half a key would stop every start after a crash."""
+def write_new(path: Path, data: bytes, *, what: str, do: str) -> None:
+    """Make the file whole or not at all: half a key would stop every start after a crash.
+
+    Where it is there already it stays as it is. Raises SidecarError with ``what`` and ``do``.
+    """
     making = path.with_name(f".{path.name}.{clock.random_bytes(8).hex()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,9 +140,9 @@ def _write_new(path: Path, data: bytes) -> None:
         return  # another process of ours made it first
     except OSError as error:
         raise SidecarError(
-            f"the seal key cannot be written: {error.strerror}",
+            f"{what} cannot be written: {error.strerror}",
             where=str(path),
-            do="Make the folder writable, or name a file in seal.key_file.",
+            do=do,
         ) from None
 
 

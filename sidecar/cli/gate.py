@@ -6,13 +6,15 @@ import click
 
 from processors.model.verdict import Verdict
 from sidecar.app import opening
+from sidecar.app.attesting import trusted_keys
 from sidecar.app.loading import load_config
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gate.evidence import faults
-from sidecar.gate.files import read_bundle
+from sidecar.gate.evidence import MANIFEST
+from sidecar.gate.files import log_path, read_bundle, read_log
+from sidecar.gate.process import Stored, Verified, verify_bundle
 from sidecar.gate.report import verdict_markdown, verdict_text
 from sidecar.gate.report.render import form_of, render
 from sidecar.gate.report.verdict import verdict_report
@@ -96,39 +98,51 @@ def explain(verdict_id: str, config: str | None, store: str | None, output: str)
 
 
 @command.command()
-@click.argument("verdict_id", metavar="ID")
+@click.argument("what", metavar="ID|PATH")
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),
     default=None,
-    help="Where the evidence is now [default: where it was written].",
+    help="Where the evidence of ID is now [default: where it was written].",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Public key (PEM) that must have signed it; may be repeated.",
 )
 @common()
 def verify(
-    verdict_id: str, evidence: Path | None, config: str | None, store: str | None, output: str
+    what: str,
+    evidence: Path | None,
+    keys: tuple[Path, ...],
+    config: str | None,
+    store: str | None,
+    output: str,
 ) -> int:
-    """Check a verdict's evidence: every file's hash, and the verdict made again from the records.
+    """Check evidence: every byte, its signatures, and the verdict made again in a clean process.
 
-    Exits 1 when something does not hold.
+    ID is a stored verdict: its evidence must be the one it was stored with, and the log must say
+    so. PATH is a bundle, wherever it came from: no store is needed. Without --key a signature
+    shows that nothing was changed since, not whose it is. Exits 1 when something does not hold.
 
     \b
     Example:
       $ sidecar gate verify 0192
       0192… holds: 41 files, root sha256:7d5e…
     """
-    loaded = load_config(config, store)
-    verdict = _find(loaded, verdict_id)
-    files = read_bundle(evidence or _folder(loaded, verdict))
-    found = faults(files, verdict)
-    value = {
-        "verdict_id": verdict.verdict_id,
-        "holds": not found,
-        "faults": found,
-        "files": len(files),
-        "root": verdict.evidence.get("root"),
-    }
-    emit(value, output, lambda: _verified(verdict, found, len(files)))
-    return ExitCode.FAILED if found else ExitCode.GOOD
+    trusted = trusted_keys(keys)
+    if (Path(what) / MANIFEST).is_file():
+        found = verify_bundle(read_bundle(Path(what)), trusted)
+    else:
+        loaded = load_config(config, store)
+        verdict = _find(loaded, what)
+        log = read_log(log_path(Path(loaded.store_folder) / "evidence", verdict.project))
+        files = read_bundle(evidence or _folder(loaded, verdict))
+        found = verify_bundle(files, trusted, Stored(verdict=verdict, log=log))
+    emit(found, output, lambda: _verified(found))
+    return ExitCode.GOOD if found.holds else ExitCode.FAILED
 
 
 def shown(
@@ -142,11 +156,18 @@ def shown(
     return render(verdict_report(verdict, exits, exit_code), form_of(output))
 
 
-def _verified(verdict: Verdict, found: list[str], files: int) -> str:
-    if found:
-        told = [f"  {plain(one)}" for one in found]
-        return "\n".join([f"{verdict.verdict_id} does not hold:", *told])
-    return f"{verdict.verdict_id} holds: {files} files, root {verdict.evidence.get('root')}"
+def _verified(found: Verified) -> str:
+    named = found.verdict_id or "the bundle"
+    if not found.holds:
+        return "\n".join([f"{named} does not hold:", *(f"  {plain(one)}" for one in found.faults)])
+    lines = [
+        f"{named} holds: {found.files} files, root {found.root}",
+        f"  {found.status or 'UNDECIDED'} again from the records, digest {found.digest}",
+    ]
+    for keyid in found.signed_by:
+        known = "" if keyid in found.trusted else " (whose key it is was not asked: name it, --key)"
+        lines.append(f"  signed by {keyid}{known}")
+    return "\n".join(lines)
 
 
 def _folder(loaded: Loaded, verdict: Verdict) -> Path:

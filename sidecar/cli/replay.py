@@ -15,20 +15,24 @@ from typing import Any
 
 import click
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Struct
 
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening, replaying
+from sidecar.app.attesting import made_here, signing_keys
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
+from sidecar.gate.chain import entry_of
 from sidecar.gate.conclude import conclude
 from sidecar.gate.evidence import bundle
-from sidecar.gate.files import read_policy, write_bundle
+from sidecar.gate.files import append_log, log_path, read_policy, write_bundle
 from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
 from sidecar.outcome import Exits, Outcome
@@ -80,6 +84,13 @@ _END = {
     default=None,
     help="Folder for the evidence [default: evidence/ in the store].",
 )
+@click.option(
+    "--signing-key",
+    "signing_keys",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Ed25519 key (PEM) that signs the evidence; may be repeated [default: the store's own].",
+)
 @profiled(warn=True)
 @common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
 def command(
@@ -107,6 +118,7 @@ def command(
     configure_logging()
     loaded = load_config(config, store)
     policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
+    keys = signing_keys(loaded, more["signing_keys"])
     asked = _asked(loaded, more)
     if suite.startswith(PREFIX):
         plan = _captured(suite, twins, loaded, asked)
@@ -114,7 +126,7 @@ def command(
         plan = _suite(suite, twins, asked)
     with _progress(plan) as progress:
         result = asyncio.run(_run(loaded, plan, more["jobs"] or 0, progress))
-    verdict = _keep(loaded, result, more["evidence"], policy)
+    verdict = _keep(loaded, plan, result, Kept(policy=policy, keys=keys, folder=more["evidence"]))
     output = more["output"]
     end = _END[verdict.status]
     told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
@@ -186,13 +198,28 @@ async def _run(
         return await replay(plan, ports, concurrency=jobs, progress=progress)
 
 
-def _keep(
-    loaded: Loaded, result: ReplayResult, evidence: Path | None, policy: GatePolicy
-) -> Verdict:
-    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=policy)
-    folder = (evidence or Path(loaded.store_folder) / "evidence") / verdict.verdict_id
-    whole = bundle(result, verdict, folder=str(folder), policy=policy)
+class Kept(Struct, frozen=True, kw_only=True):
+    """How a verdict is held, signed, and where it is put."""
+
+    policy: GatePolicy
+    keys: tuple[Ed25519PrivateKey, ...]
+    folder: Path | None
+
+
+def _keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
+    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=how.policy)
+    store = Path(loaded.store_folder) / "evidence"
+    folder = (how.folder or store) / verdict.verdict_id
+    whole = bundle(
+        result,
+        verdict,
+        folder=str(folder),
+        made=made_here(dict(plan.group.tools), Path.cwd()),
+        keys=how.keys,
+        policy=how.policy,
+    )
     write_bundle(whole, folder)
+    append_log(log_path(store, verdict.project), entry_of(whole.verdict, whole.manifest.root))
     with opening.open_verdicts(loaded, write=True) as verdicts:
         verdicts.add_verdict(whole.verdict)
     return whole.verdict

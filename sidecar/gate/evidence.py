@@ -1,33 +1,51 @@
-"""The verdict and the bundle of evidence behind it: every file hashed, the verdict re-derivable.
+"""The bundle of evidence behind a verdict: every file hashed, and the root of them signed.
 
-Rules
-1. The bundle holds all a verdict was made from: plan, documents, every run, the comparison.
-2. The manifest lists each file's size and SHA-256; its root is kept with the stored verdict.
-3. The verdict's digest covers plan, classes, run digests and findings: no id, no time. Anybody with
-   the bundle can make it again; ``faults`` does.
+**Rules**
+1. The bundle holds all a verdict was made from: plan, documents, policy, tools, every run, the
+   gate's input, the comparison, and where it ran.
+2. The manifest lists each file's size and SHA-256; its root (``merkle.py``) is signed, and kept
+   with the stored verdict. The manifest and the statements stand outside it.
+3. Anybody with the bundle can make the verdict again, without the store; ``examine.py`` does.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct, structs
 
 from processors.model.verdict import Verdict
 from sidecar.canonical import canonical, sha256
-from sidecar.gate.conclude import gate_input, verdict_digest
+from sidecar.gate import dsse, merkle
+from sidecar.gate.conclude import gate_input
 from sidecar.gate.policy import GatePolicy
-from sidecar.gate.rules import decide
+from sidecar.gate.statement import Made, statements
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.run import Pins, ReplayResult
+from sidecar.replay.run import ReplayResult
 
-MANIFEST = "MANIFEST.json"
-_PINS, _VERDICT, _CASES = "plan.json", "verdict.json", "comparison.json"
-_POLICY = "gate-policy.json"
+FORMAT: Final = "agenttwin-evidence/2"
+MANIFEST: Final = "MANIFEST.json"
+STATEMENTS: Final = "STATEMENTS.jsonl"
+PINS, VERDICT, CASES = "plan.json", "verdict.json", "comparison.json"
+POLICY, INPUT, TOOLS, ENVIRONMENT = (
+    "gate-policy.json", "gate-input.json", "tools.json", "environment.json",
+)  # fmt: skip
+KEYS, RUNS, INPUTS = "keys/", "cases/", "inputs/"
+README: Final = "README.txt"
+_README = b"""Evidence of a gate verdict. Nothing here needs the store it came from.
+
+To check every byte, the signatures, and that the runs come to this verdict:
+
+    sidecar gate verify PATH-OF-THIS-FOLDER --key PUBLIC-KEY.pem
+
+MANIFEST.json lists every file; STATEMENTS.jsonl holds in-toto statements in DSSE envelopes that
+sign its root. The keys in keys/ say which key signed, not whose it is: name the one you trust.
+"""
 
 
-class FileEntry(Struct, frozen=True, kw_only=True):
+class FileEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One file of a bundle."""
 
     path: str
@@ -35,8 +53,8 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Manifest(Struct, frozen=True, kw_only=True):
-    """All files of a bundle but itself; ``root`` is the digest of the list."""
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All files of a bundle but itself and the statements; ``root`` is that of the list."""
 
     format: str
     root: str
@@ -52,22 +70,47 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
 
 def bundle(
-    result: ReplayResult, verdict: Verdict, *, folder: str, policy: GatePolicy | None = None
+    result: ReplayResult,
+    verdict: Verdict,
+    *,
+    folder: str,
+    made: Made,
+    keys: Sequence[Ed25519PrivateKey],
+    policy: GatePolicy | None = None,
 ) -> Bundle:
     """The files of the evidence; ``folder`` is where they will stand, as the verdict names it."""
+    policy, pins = policy or GatePolicy(), result.pins
     files: dict[str, bytes] = {
-        _PINS: _json(result.pins),
-        _POLICY: _json(policy or GatePolicy()),
-        _CASES: _json(result.results),
-        _VERDICT: _json(verdict),
-        **{f"inputs/{_safe(name)}": data for name, data in result.files.items()},
+        PINS: encoded(pins),
+        POLICY: encoded(policy),
+        INPUT: encoded(gate_input(pins, result.runs, policy, verdict.created_at_ns)),
+        CASES: encoded(result.results),
+        VERDICT: encoded(verdict),
+        TOOLS: encoded(made.tools),
+        ENVIRONMENT: encoded(made.environment),
+        README: _README,
+        **{f"{INPUTS}{_safe(name)}": data for name, data in result.files.items()},
+        **{f"{KEYS}{_file_of(key)}": dsse.public_pem(key.public_key()) for key in keys},
     }
     for run in result.runs:
-        files[run_path(run)] = _json(run)
-    manifest = _manifest(files)
-    evidence = {**verdict.evidence, "folder": folder, "root": manifest.root}
+        files[run_path(run)] = encoded(run)
+    manifest = manifest_of(files)
+    lines = [
+        dsse.encoded(dsse.signed(one, keys))
+        for one in statements(pins, verdict, manifest.root, made)
+    ]
+    evidence = {
+        **verdict.evidence,
+        "folder": folder,
+        "root": manifest.root,
+        "signed_by": [dsse.keyid(key.public_key()) for key in keys],
+    }
     return Bundle(
-        files={**files, MANIFEST: _json(manifest)},
+        files={
+            **files,
+            MANIFEST: encoded(manifest),
+            STATEMENTS: b"".join(line + b"\n" for line in lines),
+        },
         manifest=manifest,
         verdict=structs.replace(verdict, evidence=evidence),
     )
@@ -75,77 +118,33 @@ def bundle(
 
 def run_path(run: EpisodeRecord) -> str:
     """Where a run's record stands in the bundle."""
-    return f"cases/{quote(run.case, safe='')}/{run.side}-{run.run}.json"
+    return f"{RUNS}{quote(run.case, safe='')}/{run.side}-{run.run}.json"
 
 
-def faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str]:
-    """Everything in a bundle that does not hold; empty when all of it does."""
-    if MANIFEST not in files:
-        return [f"{MANIFEST} is missing"]
-    try:
-        manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
-    except (msgspec.DecodeError, RecursionError) as error:
-        return [f"{MANIFEST} cannot be read: {error}"]
-    found = list(_file_faults(files, manifest))
-    if manifest.root != verdict.evidence.get("root"):
-        found.append("the manifest's root is not the one kept with the verdict")
-    return found or _derivation_faults(files, verdict)
-
-
-def _file_faults(files: Mapping[str, bytes], manifest: Manifest) -> list[str]:
-    found = []
-    if _root(manifest.files) != manifest.root:
-        found.append("the manifest's root does not match its list")
-    listed = {entry.path for entry in manifest.files}
-    for entry in manifest.files:
-        data = files.get(entry.path)
-        if data is None:
-            found.append(f"{entry.path} is missing")
-        elif len(data) != entry.size or sha256(data) != entry.sha256:
-            found.append(f"{entry.path} is not as it was written")
-    found += [f"{path} is not in the manifest" for path in files if path not in {*listed, MANIFEST}]
-    return found
-
-
-def _derivation_faults(files: Mapping[str, bytes], verdict: Verdict) -> list[str]:
-    try:
-        pins = msgspec.json.decode(files[_PINS], type=Pins)
-        policy = msgspec.json.decode(files[_POLICY], type=GatePolicy)
-        runs = tuple(
-            msgspec.json.decode(data, type=EpisodeRecord)
-            for path, data in files.items()
-            if path.startswith("cases/")
-        )
-    except (KeyError, msgspec.DecodeError, RecursionError) as error:
-        return [f"the records cannot be read: {error}"]
-    given = gate_input(pins, runs, policy, verdict.created_at_ns)
-    decision = decide(given)
-    again = verdict_digest(pins, given, decision)
-    found = []
-    if (decision.status, decision.exit_code) != (verdict.status, verdict.exit_code):
-        found.append(f"the records come to {decision.status}, the verdict says {verdict.status}")
-    if again != verdict.digest:
-        found.append(f"the records come to digest {again}, the verdict says {verdict.digest}")
-    return found
-
-
-def _manifest(files: Mapping[str, bytes]) -> Manifest:
+def manifest_of(files: Mapping[str, bytes]) -> Manifest:
+    """The manifest of files."""
     entries = tuple(
         FileEntry(path=path, size=len(files[path]), sha256=sha256(files[path]))
         for path in sorted(files)
     )
-    return Manifest(format="agenttwin-evidence/1", root=_root(entries), files=entries)
+    return Manifest(format=FORMAT, root=root_of(entries), files=entries)
 
 
-def _root(entries: tuple[FileEntry, ...]) -> str:
-    return sha256(b"agenttwin-evidence/1\n" + canonical(msgspec.to_builtins(list(entries))))
+def root_of(entries: Sequence[FileEntry]) -> str:
+    """The root over a list of files."""
+    return merkle.root([canonical(msgspec.to_builtins(one)) for one in entries])
+
+
+def encoded(value: Any) -> bytes:
+    """The one spelling of a record in a bundle."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _file_of(key: Ed25519PrivateKey) -> str:
+    return dsse.keyid(key.public_key()).removeprefix("sha256:") + ".pem"
 
 
 def _safe(name: str) -> str:
     return "/".join(
         quote(part, safe=" ") for part in name.split("/") if part not in ("", ".", "..")
     )
-
-
-def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"

@@ -1,17 +1,21 @@
-"""Evidence bundles on disk.
+"""Evidence bundles on disk, the log that names them, and the policy they are held to.
 
 Rules
 1. A bundle is written under a temporary name and renamed when whole: a folder that is there is
    complete.
 2. Folders and files are for their owner only: runs may hold what the agent saw.
+3. A log is added to under a lock, and is on the disk before anybody is told of the verdict.
 """
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 from sidecar.errors import SidecarError
 from sidecar.expression.document import convert, read, report
+from sidecar.gate.chain import Entry, entries, following, line_of
 from sidecar.gate.evidence import Bundle
 from sidecar.gate.policy import GatePolicy, policy_problems
 from sidecar.gate.rules import RULES
@@ -48,6 +52,51 @@ def read_bundle(folder: Path) -> dict[str, bytes]:
         raise SidecarError(
             f"the evidence cannot be read: {error.strerror}", where=str(folder)
         ) from error
+
+
+def log_path(folder: Path, project: str) -> Path:
+    """Where the log of a project stands, in a folder of evidence."""
+    return folder / f"{quote(project, safe='')}.log.jsonl"
+
+
+def append_log(path: Path, entry: Entry) -> Entry:
+    """Add an entry to a log; it as it stands there. Raises SidecarError.
+
+    A log that is not whole is not added to: what follows would be said to be whole.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            found, wrong = entries(file.read())
+            if wrong:
+                raise SidecarError(
+                    f"the log of evidence does not hold: {wrong}",
+                    where=str(path),
+                    do="Keep it as it is, find out who changed it, and put back the whole one.",
+                )
+            made = following(found[-1] if found else None, entry)
+            file.write(line_of(made))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise SidecarError(
+            f"the log of evidence cannot be written: {error.strerror}", where=str(path)
+        ) from None
+    return made
+
+
+def read_log(path: Path) -> bytes:
+    """A log's bytes; none where there is no log. Raises SidecarError."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise SidecarError(
+            f"the log of evidence cannot be read: {error.strerror}", where=str(path)
+        ) from None
 
 
 def read_policy(path: Path) -> GatePolicy:

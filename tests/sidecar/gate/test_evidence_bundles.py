@@ -4,15 +4,22 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from processors.model.call import Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Score, Verdict
 from sidecar.errors import SidecarError
+from sidecar.gate import dsse
 from sidecar.gate.conclude import conclude
-from sidecar.gate.evidence import bundle, faults, run_path
+from sidecar.gate.evidence import MANIFEST, STATEMENTS, bundle, run_path
+from sidecar.gate.examine import derive, integrity, stored_faults, verdict_faults
 from sidecar.gate.files import read_bundle, write_bundle
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.gate.report.verdict import verdict_report
+from sidecar.gate.statement import Made
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import AgentExit, EpisodeRecord
 from sidecar.replay.run import Pins, ReplayResult, compared
@@ -70,50 +77,177 @@ def result(candidate="failed", **more):
     )
 
 
+KEY = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+OTHER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
+MADE = Made(tools={"pay": "irreversible"}, commit="0" * 40, environment={"python": "3"})
+
+
+def packed(found, verdict, folder="x", keys=(KEY,), made=MADE):
+    return bundle(found, verdict, folder=folder, made=made, keys=keys)
+
+
 def made(folder, **how):
     found = result(**how)
     verdict = conclude(found, verdict_id="v1", now_ns=9)
-    whole = bundle(found, verdict, folder=str(folder))
+    whole = packed(found, verdict, str(folder))
     write_bundle(whole, folder)
     return found, whole.verdict
+
+
+def faults(files, verdict):
+    """All that does not hold of a bundle beside its stored verdict."""
+    whole = integrity(files)
+    if whole.verdict is None:
+        return list(whole.faults)
+    found = [*whole.faults, *stored_faults(whole.verdict, whole.root, verdict)]
+    return found or [*verdict_faults(derive(files), whole.verdict)]
+
+
+WHOLE = packed(result(), conclude(result(), verdict_id="v1", now_ns=9))
 
 
 def test_what_was_written_holds(tmp_path):
     found, verdict = made(tmp_path / "v1")
     files = read_bundle(tmp_path / "v1")
     assert faults(files, verdict) == []
+    assert integrity(files).signers == (dsse.keyid(KEY.public_key()),)
     assert {run_path(run) for run in found.runs} <= set(files)
     assert "inputs/evil" in files and not (tmp_path / "evil").exists()
     assert (tmp_path / "v1").stat().st_mode & 0o77 == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["plan.json", "comparison.json", "verdict.json", "inputs/suite.yaml"]
-)
-def test_a_changed_byte_is_found(tmp_path, name):
-    _, verdict = made(tmp_path / "v1")
-    files = read_bundle(tmp_path / "v1")
-    files[name] = files[name].replace(b"s", b"t", 1)
-    assert faults(files, verdict) == [f"{name} is not as it was written"]
+@pytest.mark.requirement("EVD-01")
+@pytest.mark.parametrize("name", sorted(WHOLE.files))
+def test_one_flipped_byte_in_any_file_is_found_and_the_file_named(name):
+    for place in {0, len(WHOLE.files[name]) // 2, len(WHOLE.files[name]) - 1}:
+        _flipped(name, place, 0x01)
 
 
-def test_a_missing_an_added_and_a_relisted_file_are_found(tmp_path):
+@pytest.mark.requirement("EVD-01")
+@settings(max_examples=150)
+@given(st.data())
+def test_one_changed_byte_at_any_offset_is_found_and_the_file_named(data):
+    name = data.draw(st.sampled_from(sorted(WHOLE.files)))
+    place = data.draw(st.integers(0, len(WHOLE.files[name]) - 1))
+    _flipped(name, place, data.draw(st.integers(1, 255)))
+
+
+def _flipped(name, place, mask):
+    changed = bytearray(WHOLE.files[name])
+    changed[place] ^= mask
+    whole = integrity({**WHOLE.files, name: bytes(changed)})
+    assert whole.verdict is None
+    assert any(one.startswith(name) for one in whole.faults), (name, place, whole.faults)
+
+
+def test_every_byte_of_the_statements_is_covered():
+    for place in range(len(WHOLE.files[STATEMENTS])):
+        _flipped(STATEMENTS, place, 0x04)
+
+
+def test_a_missing_an_added_and_another_file_are_found(tmp_path):
     found, verdict = made(tmp_path / "v1")
     files = read_bundle(tmp_path / "v1")
     path = run_path(found.runs[0])
     assert faults({k: v for k, v in files.items() if k != path}, verdict) == [f"{path} is missing"]
     assert faults({**files, "more": b""}, verdict) == ["more is not in the manifest"]
-    other = bundle(result("passed"), verdict, folder="x").files
-    assert faults(other, verdict) == ["the manifest's root is not the one kept with the verdict"]
+    passing = result("passed")
+    other = packed(passing, conclude(passing, verdict_id="v1", now_ns=9)).files
+    assert faults(other, verdict) == [
+        "the manifest's root is not the one kept with the verdict",
+        "verdict.json is not the verdict that is stored",
+    ]
     assert faults({}, verdict) == ["MANIFEST.json is missing"]
-    assert "cannot be read" in faults({"MANIFEST.json": b"{"}, verdict)[0]
+    assert faults({MANIFEST: b"{"}, verdict) == ["STATEMENTS.jsonl is missing"]
+    assert "cannot be read" in faults({MANIFEST: b"{", STATEMENTS: b""}, verdict)[0]
 
 
-def test_a_verdict_that_its_records_do_not_come_to_is_found(tmp_path):
-    _, verdict = made(tmp_path / "v1")
-    files = read_bundle(tmp_path / "v1")
-    forged = msgspec.structs.replace(verdict, status="PASS", exit_code=0)
-    assert faults(files, forged) == ["the records come to BLOCK, the verdict says PASS"]
+@pytest.mark.requirement("EVD-01")
+def test_a_bundle_made_anew_around_a_forged_verdict_is_found_by_its_records():
+    found = result()
+    forged = msgspec.structs.replace(
+        conclude(found, verdict_id="v1", now_ns=9), status="PASS", exit_code=0
+    )
+    files = packed(found, forged).files
+    assert integrity(files).faults == ()
+    told = [*verdict_faults(derive(files), integrity(files).verdict)]
+    assert told == ["verdict.json says more than the records come to"]
+    other = msgspec.structs.replace(forged, digest="sha256:0")
+    files = packed(found, other).files
+    (status, digest) = verdict_faults(derive(files), other)
+    assert status == "the records come to BLOCK, the verdict says PASS"
+    assert digest.startswith("the records come to digest sha256:")
+
+
+@pytest.mark.requirement("EVD-01")
+def test_a_tool_the_plan_does_not_know_or_of_another_class_holds_nothing():
+    receipt = make_receipt()
+    found = result()
+    runs = tuple(msgspec.structs.replace(run, receipts=(receipt,)) for run in found.runs)
+    found = msgspec.structs.replace(found, runs=runs)
+    verdict = conclude(found, verdict_id="v1", now_ns=9)
+
+    def told(tools):
+        return derive(packed(found, verdict, made=Made(tools=tools)).files).faults
+
+    assert told({"pay": "irreversible"}) == ()
+    assert "there is no tool 'pay' in tools.json" in told({})[0]
+    assert "pay was irreversible, tools.json says read" in told({"pay": "read"})[0]
+
+
+def make_receipt():
+    return Receipt(
+        receipt_id="r", call_id="c", phase="executed", project="default", principal="a",
+        principal_kind="agent", tool="pay", class_="irreversible", action_hash="h",
+        decision_id="d", decision_effect="allow", reasons=(), policy_revision="p",
+        effect="confirmed", status=200, started_at_ns=1, finished_at_ns=2,
+    )  # fmt: skip
+
+
+@pytest.mark.requirement("EVD-01")
+def test_a_bundle_is_signed_by_several_and_each_signature_must_hold():
+    found = result()
+    verdict = conclude(found, verdict_id="v1", now_ns=9)
+    files = packed(found, verdict, keys=(KEY, OTHER)).files
+    assert integrity(files).signers == tuple(dsse.keyid(k.public_key()) for k in (KEY, OTHER))
+    envelopes = [dsse.opened(line) for line in files[STATEMENTS].splitlines()]
+    swapped = [
+        msgspec.structs.replace(
+            one,
+            signatures=(
+                one.signatures[0],
+                msgspec.structs.replace(one.signatures[1], sig=one.signatures[0].sig),
+            ),
+        )
+        for one in envelopes
+    ]
+    bad = {**files, STATEMENTS: b"".join(dsse.encoded(one) + b"\n" for one in swapped)}
+    assert "does not hold" in integrity(bad).faults[0]
+    unsigned = [msgspec.structs.replace(one, signatures=()) for one in envelopes]
+    bad = {**files, STATEMENTS: b"".join(dsse.encoded(one) + b"\n" for one in unsigned)}
+    assert "it is not signed" in integrity(bad).faults[0]
+
+
+@pytest.mark.requirement("EVD-01")
+def test_the_statements_are_in_toto_of_two_predicates_over_the_root_and_the_commit():
+    payloads = [
+        msgspec.json.decode(dsse.payload(dsse.opened(line)))
+        for line in WHOLE.files[STATEMENTS].splitlines()
+    ]
+    assert {one["_type"] for one in payloads} == {"https://in-toto.io/Statement/v1"}
+    assert [one["predicateType"] for one in payloads] == [
+        "https://in-toto.io/attestation/test-result/v0.1",
+        "https://agenttwin.dev/attestation/agent-gate/v1",
+    ]
+    for one in payloads:
+        bundle_, source = one["subject"]
+        assert bundle_["digest"] == {"sha256": WHOLE.manifest.root.removeprefix("sha256:")}
+        assert source["digest"] == {"gitCommit": "0" * 40}
+    generic, own = (one["predicate"] for one in payloads)
+    assert generic["result"] == "FAILED" and generic["failedTests"] == ["a/b"]
+    assert {"name": "twin:shop", "digest": {"sha256": "2"}} in generic["configuration"]
+    assert own["decisionDigest"] == WHOLE.verdict.digest and own["seeds"] == {"a/b": 1}
+    assert "duration_ms" in own["notInDigest"]
 
 
 def test_the_digest_depends_on_what_happened_and_not_on_ids_or_times():

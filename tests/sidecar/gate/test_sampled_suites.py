@@ -255,7 +255,7 @@ def test_the_exact_test_of_pairs_is_mcnemars_and_of_several_runs_fishers():
     assert stratified(many) == pytest.approx(mcnemar(3_000, 2_900), rel=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @having(
     st.lists(st.tuples(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=3),
                        st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=3)),

@@ -1,0 +1,201 @@
+"""What does not hold in a bundle: its bytes, its signatures, its verdict.
+
+**Rules**
+1. Bytes first: a file that is not as it was written is named, and nothing is concluded from it.
+2. The statements say nothing that the bundle does not: they are made again and compared.
+3. The verdict is made again from the runs alone (``derive``), in a process of its own where there
+   is one (``process.py``): a run with a tool that the plan does not know, or a receipt of another
+   side-effect class, holds nothing.
+4. Everything wrong is a sentence that names its place; nothing here raises.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from msgspec import Struct
+
+from processors.model.verdict import Verdict
+from sidecar.canonical import NotCanonical, sha256
+from sidecar.gate import dsse
+from sidecar.gate import evidence as names
+from sidecar.gate.conclude import gate_input, verdict_of
+from sidecar.gate.evidence import FORMAT, MANIFEST, STATEMENTS, Manifest, encoded, root_of
+from sidecar.gate.policy import GatePolicy
+from sidecar.gate.statement import Made, statements
+from sidecar.replay.record import EpisodeRecord
+from sidecar.replay.run import Pins
+
+_UNREADABLE = (msgspec.DecodeError, KeyError, ValueError, RecursionError, NotCanonical)
+_OUTSIDE = ("folder", "root", "signed_by")
+"""What the stored verdict knows of its bundle, and the one inside cannot."""
+
+
+class Derived(Struct, frozen=True, kw_only=True):
+    """What the runs of a bundle come to; ``faults``: why they come to nothing."""
+
+    digest: str = ""
+    status: str | None = None
+    faults: tuple[str, ...] = ()
+
+
+class Integrity(Struct, frozen=True, kw_only=True):
+    """``signers`` are the ids of the keys whose signatures hold; ``root`` that of the files."""
+
+    faults: tuple[str, ...]
+    root: str = ""
+    signers: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+
+
+def integrity(files: Mapping[str, bytes]) -> Integrity:
+    """Whether a bundle is as it was signed."""
+    found = [*_file_faults(files)]
+    if found:
+        return Integrity(faults=tuple(found))
+    root = msgspec.json.decode(files[MANIFEST], type=Manifest).root
+    try:
+        verdict = msgspec.json.decode(files[names.VERDICT], type=Verdict)
+        signers = _signers(files, verdict, root)
+    except _UNREADABLE as error:
+        return Integrity(faults=(f"{STATEMENTS} does not hold: {error}",), root=root)
+    return Integrity(faults=(), root=root, signers=signers, verdict=verdict)
+
+
+def derive(files: Mapping[str, bytes]) -> Derived:
+    """The verdict that the runs of a bundle come to, and its digest."""
+    try:
+        pins = msgspec.json.decode(files[names.PINS], type=Pins)
+        policy = msgspec.json.decode(files[names.POLICY], type=GatePolicy)
+        tools = msgspec.json.decode(files[names.TOOLS], type=dict[str, str])
+        said = msgspec.json.decode(files[names.VERDICT], type=Verdict)
+        runs = tuple(
+            msgspec.json.decode(files[path], type=EpisodeRecord)
+            for path in sorted(files)
+            if path.startswith(names.RUNS)
+        )
+        strange = tuple(dict.fromkeys(one for run in runs for one in _strange(run, tools)))
+        if strange:
+            return Derived(faults=strange)
+        given = gate_input(pins, runs, policy, said.created_at_ns)
+        made = verdict_of(pins, runs, given, verdict_id=said.verdict_id, now_ns=said.created_at_ns)
+    except _UNREADABLE as error:
+        return Derived(faults=(f"the records cannot be read: {error}",))
+    return Derived(
+        digest=made.digest, status=made.status, faults=tuple(_unlike(files, made, said, given))
+    )
+
+
+def needs_statistics(files: Mapping[str, bytes]) -> bool:
+    """Whether ``derive`` will load them; yes where that cannot be read."""
+    try:
+        policy = msgspec.json.decode(files[names.POLICY], type=GatePolicy)
+        fixed = msgspec.json.decode(files[names.PINS], type=Pins).deterministic
+    except _UNREADABLE:
+        return True
+    return not fixed or policy.tokens > 0 or policy.latency_ms > 0
+
+
+def verdict_faults(found: Derived, verdict: Verdict) -> Iterator[str]:
+    """Where the derived verdict is not the one that was given."""
+    yield from found.faults
+    if found.faults:
+        return
+    if found.status != verdict.status:
+        yield f"the records come to {found.status}, the verdict says {verdict.status}"
+    if found.digest != verdict.digest:
+        yield f"the records come to digest {found.digest}, the verdict says {verdict.digest}"
+
+
+def stored_faults(inside: Verdict, root: str, stored: Verdict) -> Iterator[str]:
+    """Where a bundle is not the one of a stored verdict."""
+    if root != stored.evidence.get("root"):
+        yield "the manifest's root is not the one kept with the verdict"
+    kept = {name: one for name, one in stored.evidence.items() if name not in _OUTSIDE}
+    same = msgspec.structs.replace(stored, evidence=kept)
+    if encoded(same) != encoded(inside):
+        yield f"{names.VERDICT} is not the verdict that is stored"
+
+
+def keys_of(files: Mapping[str, bytes]) -> dict[str, Ed25519PublicKey]:
+    """The public keys of a bundle by id. Raises DsseInvalid."""
+    found = [dsse.read_public(data) for path, data in files.items() if path.startswith(names.KEYS)]
+    return {dsse.keyid(one): one for one in found}
+
+
+def _file_faults(files: Mapping[str, bytes]) -> Iterator[str]:
+    for name in (MANIFEST, STATEMENTS):
+        if name not in files:
+            yield f"{name} is missing"
+            return
+    try:
+        manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        yield f"{MANIFEST} cannot be read: {error}"
+        return
+    if manifest.format != FORMAT:
+        yield f"{MANIFEST} is of format {manifest.format!r}; this program reads {FORMAT}"
+        return
+    if root_of(manifest.files) != manifest.root or encoded(manifest) != files[MANIFEST]:
+        yield f"{MANIFEST} is not as it was written: its root does not match its list"
+    listed = {entry.path for entry in manifest.files}
+    for entry in manifest.files:
+        data = files.get(entry.path)
+        if data is None:
+            yield f"{entry.path} is missing"
+        elif len(data) != entry.size or sha256(data) != entry.sha256:
+            yield f"{entry.path} is not as it was written"
+    known = {*listed, MANIFEST, STATEMENTS}
+    yield from (f"{path} is not in the manifest" for path in files if path not in known)
+
+
+def _signers(files: Mapping[str, bytes], verdict: Verdict, root: str) -> tuple[str, ...]:
+    keys = keys_of(files)
+    pins = msgspec.json.decode(files[names.PINS], type=Pins)
+    text = files[STATEMENTS]
+    if not text.endswith(b"\n"):
+        raise dsse.DsseInvalid("its last line is cut")
+    envelopes = [dsse.opened(line) for line in text[:-1].split(b"\n")]
+    payloads = [dsse.payload(one) for one in envelopes]
+    made = Made(
+        tools=msgspec.json.decode(files[names.TOOLS], type=dict[str, str]),
+        commit=_commit(payloads),
+    )
+    if tuple(payloads) != statements(pins, verdict, root, made):
+        raise dsse.DsseInvalid("it does not say what the bundle holds")
+    several = {dsse.signers(one, keys) for one in envelopes}
+    if len(several) != 1:
+        raise dsse.DsseInvalid("its statements are signed by different keys")
+    return several.pop()
+
+
+def _commit(payloads: Iterable[bytes]) -> str:
+    for one in payloads:
+        value = msgspec.json.decode(one)
+        for subject in value.get("subject", ()) if isinstance(value, dict) else ():
+            if found := subject.get("digest", {}).get("gitCommit"):
+                return str(found)
+    return ""
+
+
+def _strange(run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
+    place = names.run_path(run)
+    recorded = run.agent.ending == "recorded"
+    for event in run.events:
+        if event.tool not in tools and event.kind != "gap":
+            yield f"{place}: there is no tool {event.tool!r} in {names.TOOLS}"
+    for one in run.receipts:
+        known = tools.get(one.tool)
+        if known is None and not recorded:
+            yield f"{place}: there is no tool {one.tool!r} in {names.TOOLS}"
+        elif known is not None and known != one.class_:
+            yield f"{place}: {one.tool} was {one.class_}, {names.TOOLS} says {known}"
+
+
+def _unlike(
+    files: Mapping[str, bytes], made: Verdict, said: Verdict, given: object
+) -> Iterator[str]:
+    if encoded(given) != files.get(names.INPUT):
+        yield f"{names.INPUT} is not what the records come to"
+    if made.digest == said.digest and encoded(made) != encoded(said):
+        yield f"{names.VERDICT} says more than the records come to"
