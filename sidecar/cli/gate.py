@@ -64,7 +64,7 @@ def list_(
 
 @command.command()
 @click.argument("verdict_id", metavar="ID")
-@common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif", "github", "html"))
 def show(verdict_id: str, config: str | None, store: str | None, output: str) -> None:
     """Show a verdict; ID may be its beginning, where that is unique.
 

@@ -92,7 +92,7 @@ _END = {
     help="Ed25519 key (PEM) that signs the evidence; may be repeated [default: the store's own].",
 )
 @profiled(warn=True)
-@common(outputs=("text", "json", "junit", "markdown", "sarif", "html"))
+@common(outputs=("text", "json", "junit", "markdown", "sarif", "github", "html"))
 def command(
     suite: str,
     twins: tuple[Path, ...],

@@ -167,7 +167,7 @@ def verify(
 @click.option("--strict", is_flag=True, help="What could not be asked (SKIP) fails.")
 @expiring
 @profiled()
-@common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif", "html"))
+@common(outputs=("text", "json", "jsonl", "markdown", "junit", "sarif", "github", "html"))
 def assert_(
     tapes: Sequence[Path],
     assertions: Path,

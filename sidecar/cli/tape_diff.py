@@ -36,7 +36,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("right", type=_FILE)
 @click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="At most.")
 @profiled()
-@common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
+@common(outputs=("text", "json", "markdown", "junit", "sarif", "github", "html"))
 def diff(
     left: Path,
     right: Path,
@@ -62,7 +62,7 @@ def diff(
     tapes = read_tape(left), read_tape(right)
     found = compare(*tapes, known_codecs(tapes[0]))
     sides = Side(str(left), tapes[0]), Side(str(right), tapes[1])
-    if output in ("json", "junit", "sarif", "html"):
+    if output in ("json", "junit", "sarif", "github", "html"):
         own = diff_told(found, sides, limit, exits)
         named = (sides[0].name, tapes[0]), (sides[1].name, tapes[1])
         report = compared_report(found, *named, exits=exits)

@@ -90,7 +90,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--assertions", type=_FILE, default=None, help="What a good run is, to measure by.")
 @expiring
 @profiled(bisect=True)
-@common(outputs=("text", "json", "markdown", "junit", "sarif", "html"))
+@common(outputs=("text", "json", "markdown", "junit", "sarif", "github", "html"))
 def replay(
     tape: Path,
     command: Sequence[str],

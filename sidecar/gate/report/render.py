@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 
-from sidecar.gate.report import html, json, junit, markdown, sarif, text
+from sidecar.gate.report import github, html, json, junit, markdown, sarif, text
 from sidecar.gate.report.exhibit import Exhibit
 from sidecar.gate.report.files import viewer
 from sidecar.gate.report.model import Report
 
-Form = Literal["text", "json", "markdown", "junit", "sarif", "html"]
+Form = Literal["text", "json", "markdown", "junit", "sarif", "github", "html"]
 _RENDER: Final[dict[str, Callable[[Report], str]]] = {
     "text": text.render,
     "markdown": markdown.render,
     "junit": junit.render,
     "sarif": sarif.render,
+    "github": github.render,
 }
 
 
