@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-EventKind = Literal["answered", "replayed", "refused", "fault_fired", "unanswered", "gap"]
+EventKind = Literal["answered", "replayed", "refused", "fault_fired", "unanswered", "gap", "error"]
 
 
 class Change(Struct, frozen=True, kw_only=True):

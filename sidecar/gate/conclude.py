@@ -86,6 +86,7 @@ def verdict_of(
             "suite_version": pins.suite_version,
             "suite_digest": pins.suite_digest,
             "twins": pins.twins,
+            "twin_code": pins.twin_code,
             "policy_revision": pins.policy_revision,
             "gate_policy": given.policy.digest(),
             "deterministic": pins.deterministic,

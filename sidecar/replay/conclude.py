@@ -276,6 +276,9 @@ def _void(left: Left) -> str | None:
     gap = next((event for event in left.events if event.kind == "gap"), None)
     if gap is not None:
         return f"twin_gap: {gap.tool}: {gap.detail}"
+    broken = next((event for event in left.events if event.kind == "error"), None)
+    if broken is not None:
+        return f"twin_error: {broken.tool}: {broken.detail}"
     if left.undecodable:
         return f"telemetry_undecodable: {left.undecodable} requests"
     return None

@@ -222,6 +222,7 @@ def _pins(plan: ReplayPlan, policy_revision: str) -> Pins:
         repeats=plan.repeats,
         seed=plan.seed,
         twins=plan.group.digests(),
+        twin_code=plan.group.code(),
         policy_revision=policy_revision,
         baseline=plan.baseline.text,
         candidate=plan.candidate.text,

@@ -12,7 +12,10 @@ from sidecar.replay.record import EpisodeRecord
 
 
 class Pins(Struct, frozen=True, kw_only=True):
-    """What was held fixed for both sides. ``repeats`` is how often each case ran on a side."""
+    """What was held fixed for both sides. ``repeats`` is how often each case ran on a side.
+
+    ``twin_code`` names twins that are written in Python, with their code and its digest.
+    """
 
     suite: str
     suite_version: str
@@ -21,6 +24,7 @@ class Pins(Struct, frozen=True, kw_only=True):
     repeats: int
     seed: int
     twins: dict[str, str]
+    twin_code: dict[str, str] = {}
     policy_revision: str
     baseline: str
     candidate: str

@@ -49,6 +49,13 @@ class Entity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: tuple[dict[str, Any], ...] = ()
 
 
+class CodeSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the code of a twin stands: a ``file`` beside it, or an importable ``module``."""
+
+    file: str = ""
+    module: str = ""
+
+
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """JSON Schema of the arguments; ``unknown`` says what a call outside of it is."""
 
@@ -219,10 +226,13 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     entities: dict[str, Entity] = {}
     tools: tuple[Tool, ...] = ()
     faults: tuple[Fault, ...] = ()
+    code: CodeSource | None = None
 
     def problems(self) -> list[Problem]:
         """What is wrong beyond the shape, with dotted paths."""
         found = [*self._names(), *self._times()]
+        if self.code is not None and bool(self.code.file) == bool(self.code.module):
+            found.append(Problem("code", "names either a file or a module"))
         for index, tool in enumerate(self.tools):
             found += self._effect_problems(f"tools.{index}", tool)
         found += fault_problems("faults", self.faults, [tool.name for tool in self.tools])

@@ -53,6 +53,7 @@ class TwinUpstreams:
 
 def _on_the_wire(reply: Reply, status: int) -> UpstreamReply:
     body = reply.body()
-    kind = (("content-type", "application/json"),) if reply.has_body else ()
     headers = tuple((name.lower(), value) for name, value in reply.headers)
+    told = any(name == "content-type" for name, _ in headers)
+    kind = (("content-type", "application/json"),) if reply.has_body and not told else ()
     return UpstreamReply(status=status, headers=(*kind, *headers), body=body)

@@ -19,6 +19,7 @@ from processors.model.twin import Change, EventKind, TwinEvent
 from sidecar.evaluate.matching import same
 from sidecar.expression.cel import ExpressionFailed
 from sidecar.twins import effects, timeline
+from sidecar.twins.behaviour import Asked, Behaviour, Performed, TwinFailed
 from sidecar.twins.declaration import Fault
 from sidecar.twins.faults import Strike, fired, named
 from sidecar.twins.twin import CompiledTool, Twin
@@ -30,15 +31,21 @@ EVERYTHING = frozenset({"*"})
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """A twin's answer; ``status`` None means that none came in time."""
+    """A twin's answer; ``status`` None means that none came in time.
+
+    ``raw`` are the bytes that go out in place of ``value``.
+    """
 
     status: int | None
     value: Any = None
     has_body: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    raw: bytes | None = None
 
     def body(self) -> bytes:
-        """The answer as JSON bytes; nothing where it has no body."""
+        """The answer's bytes, JSON unless it is text; nothing where it has no body."""
+        if self.raw is not None:
+            return self.raw
         return msgspec.json.encode(self.value, order="sorted") if self.has_body else b""
 
 
@@ -143,6 +150,10 @@ class Episode:
             self.world.journal.rollback(mark)
             self._write("gap", call, number, 501, detail=str(error))
             return _problem(501, "twin_gap", str(error))
+        except TwinFailed as error:
+            self.world.journal.rollback(mark)
+            self._write("error", call, number, 501, detail=str(error))
+            return _problem(501, "twin_error", str(error))
 
     def _refusal(self, tool: CompiledTool, call: Call) -> Reply | None:
         needed = tool.declared.permission
@@ -173,6 +184,8 @@ class Episode:
         stored = self._stored(tool, call)
         if stored is not None:
             return self._replayed(stored, call, number, fault)
+        if tool.code is not None:
+            return self._coded(tool.code, tool, call, number, fault)
         mark = self.world.journal.mark()
         bindings = self._bindings(tool, call, number)
         refusal = self._unmet(tool, bindings)
@@ -190,12 +203,39 @@ class Episode:
             self._fired(fault, call, number)
             self._write("answered", call, number, reply.status, detail="said success, did nothing")
             return reply
-        return self._committed(tool, call, number, fault, _Commit(mark, bindings, reply))
+        effect_key = self._effect_key(tool, call, bindings)
+        return self._committed(tool, call, number, fault, _Commit(mark, effect_key, reply))
+
+    def _coded(
+        self, code: Behaviour, tool: CompiledTool, call: Call, number: int, fault: Fault | None
+    ) -> Reply:
+        """The same for a tool whose behaviour is code."""
+        mark = self.world.journal.mark()
+        asked = Asked(
+            tool=call.tool,
+            arguments=call.arguments,
+            number=number,
+            key=call.key,
+            agent=self.setting.agent,
+            permissions=self.setting.permissions,
+            seed=self.setting.seed,
+        )
+        done = code.perform(self.world, asked)
+        reply = answered(done)
+        if done.refused:
+            self.world.journal.rollback(mark)
+            self._write("refused", call, number, reply.status, detail="the service refused")
+            return reply
+        if fault is not None and fault.fault == "lie_success":
+            self.world.journal.rollback(mark)
+            self._fired(fault, call, number)
+            self._write("answered", call, number, reply.status, detail="said success, did nothing")
+            return reply
+        return self._committed(tool, call, number, fault, _Commit(mark, done.effect_key, reply))
 
     def _committed(
         self, tool: CompiledTool, call: Call, number: int, fault: Fault | None, commit: "_Commit"
     ) -> Reply:
-        effect_key = self._effect_key(tool, call, commit.bindings)
         changes = self.world.changes(commit.mark)
         if tool.declared.keyed and call.key:
             self.world.journal.put(self.world.keys, _key_cell(call), (call.arguments, commit.reply))
@@ -203,7 +243,7 @@ class Episode:
             self._fired(fault, call, number)
         reply = _after(fault, commit.reply)
         kind: EventKind = "answered" if reply.status is not None else "unanswered"
-        self._write(kind, call, number, reply.status, changes=changes, effect_key=effect_key)
+        self._write(kind, call, number, reply.status, changes=changes, effect_key=commit.effect_key)
         return reply
 
     def _stored(self, tool: CompiledTool, call: Call) -> tuple[dict[str, Any], Reply] | None:
@@ -299,8 +339,22 @@ class Episode:
 
 class _Commit(Struct, frozen=True):
     mark: int
-    bindings: dict[str, Any]
+    effect_key: str | None
     reply: Reply
+
+
+def answered(done: Performed) -> Reply:
+    """The answer of a tool whose behaviour is code."""
+    if done.text is None:
+        return Reply(status=done.status, value=done.value, has_body=True, headers=done.headers)
+    headers = (*done.headers, ("Content-Type", "text/plain; charset=utf-8"))
+    return Reply(
+        status=done.status,
+        value=done.text,
+        has_body=True,
+        headers=headers,
+        raw=done.text.encode(),
+    )
 
 
 def _after(fault: Fault | None, reply: Reply) -> Reply:

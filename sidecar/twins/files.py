@@ -15,7 +15,8 @@ from msgspec import Struct
 from sidecar.canonical import digest
 from sidecar.errors import SidecarError
 from sidecar.expression.document import Document, convert, read, report
-from sidecar.twins.declaration import Declaration
+from sidecar.twins.code.files import load_code
+from sidecar.twins.declaration import CodeSource, Declaration
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.scenario import Suite, suite_problems
 from sidecar.twins.twin import Twin
@@ -63,9 +64,19 @@ def _twin(path: Path, files: dict[str, bytes], root: Path) -> Twin:
     _resolve(document, path.parent, files, root)
     declaration = convert(document, Declaration)
     report(document, declaration.problems())
-    twin = Twin(declaration)
+    code = None
+    if declaration.code is not None:
+        code, source = load_code(declaration.code, path.parent)
+        files[_code_name(declaration.code, path, root)] = source
+    twin = Twin(declaration, code)
     report(document, twin.problems)
     return twin
+
+
+def _code_name(source: CodeSource, path: Path, root: Path) -> str:
+    if source.file:
+        return _relative(path.parent / source.file, root)
+    return f"{source.module}.py"
 
 
 def _document(path: Path, files: dict[str, bytes], root: Path | None = None) -> Document:

@@ -91,6 +91,14 @@ class TwinGroup:
         """The digest of each twin."""
         return {name: twin.digest() for name, twin in self.twins.items()}
 
+    def code(self) -> dict[str, str]:
+        """Of each twin written in Python, its code and that code's digest."""
+        return {
+            name: f"{twin.code.name} {twin.code.digest}"
+            for name, twin in self.twins.items()
+            if twin.code is not None
+        }
+
 
 class GroupEpisode:
     """One agent's run over the worlds of a group."""

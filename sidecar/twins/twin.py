@@ -5,7 +5,7 @@ Rules
 2. A compiled twin is immutable; episodes share it and never a world.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -16,7 +16,9 @@ from processors.value import duration_ns
 from sidecar.canonical import digest
 from sidecar.errors import Problem
 from sidecar.twins import effects
-from sidecar.twins.declaration import Declaration, Tool
+from sidecar.twins.behaviour import Behaviour
+from sidecar.twins.coded import Code, Coded
+from sidecar.twins.declaration import Declaration, Response, Tool
 from sidecar.twins.faults import named
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 
@@ -51,6 +53,7 @@ class CompiledTool(Struct, frozen=True, kw_only=True):
     body: Template | None
     effect_key: Template | None
     observe: tuple[CompiledObserve, ...]
+    code: Behaviour | None
     latency_ns: int
     timeout_ns: int
 
@@ -58,9 +61,10 @@ class CompiledTool(Struct, frozen=True, kw_only=True):
 class Twin:
     """A compiled declaration; immutable. ``problems`` must be empty before it is used."""
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, code: Code | None = None) -> None:
         self.declaration = declaration
-        self.problems: list[Problem] = []
+        self.code = code
+        self.problems: list[Problem] = list(_code_problems(declaration, code))
         self.schemas = {
             name: self._validator(entity.schema, f"entities.{name}.schema")
             for name, entity in declaration.entities.items()
@@ -78,8 +82,11 @@ class Twin:
         return self.declaration.twin
 
     def digest(self) -> str:
-        """``sha256:<hex>`` of the declaration with its schemas."""
-        return digest(msgspec.to_builtins(self.declaration), domain="agenttwin-twin/1")
+        """``sha256:<hex>`` of the declaration with its schemas, and of its code if any."""
+        value = msgspec.to_builtins(self.declaration)
+        if self.code is not None:
+            value = {"declaration": value, "code": self.code.digest}
+        return digest(value, domain="agenttwin-twin/1")
 
     def row_problems(self, path: str, entity: str, rows: Sequence[Any]) -> list[Problem]:
         """What is wrong with rows meant for an entity of this twin."""
@@ -129,9 +136,16 @@ class Twin:
             body=self._body(tool.response.body, scope, f"{path}.response.body"),
             effect_key=self._body(tool.effect_key, scope, f"{path}.effect_key"),
             observe=tuple(self._observe(path, tool)),
+            code=self._coded(tool),
             latency_ns=step,
             timeout_ns=duration_ns(tool.timeout),
         )
+
+    def _coded(self, tool: Tool) -> Behaviour | None:
+        function = self.code.functions.get(tool.name) if self.code is not None else None
+        if function is None:
+            return None
+        return Coded(function=function, schemas=self.schemas, has_effect=tool.has_effect)
 
     def _preconditions(self, path: str, tool: Tool, scope: Scope) -> list[CompiledPrecondition]:
         found = []
@@ -161,3 +175,22 @@ class Twin:
 
     def _body(self, value: Any, scope: Scope, path: str) -> Template | None:
         return None if value is None else template(value, scope, path, self.problems)
+
+
+def _code_problems(declaration: Declaration, code: Code | None) -> Iterator[Problem]:
+    if code is None:
+        return
+    known = {tool.name for tool in declaration.tools}
+    for name in code.functions:
+        if name not in known:
+            yield Problem("code", f"{code.name} has a function for {name!r}, which is no tool here")
+    for index, tool in enumerate(declaration.tools):
+        told = bool(tool.let or tool.preconditions or tool.effects) or tool.response != Response()
+        if tool.name in code.functions and (told or tool.effect_key is not None):
+            yield Problem(
+                f"tools.{index}",
+                f"{tool.name} is written in {code.name}: "
+                "let, preconditions, effects, effect_key and response stand there",
+            )
+        elif tool.name not in code.functions and not told:
+            yield Problem(f"tools.{index}", f"{tool.name} has neither code nor a response")

@@ -138,5 +138,7 @@ def _pins(verdict: Verdict) -> Iterable[tuple[str, Any]]:
         yield name.replace("_", " "), verdict.evidence.get(name)
     for name, digest in verdict.evidence.get("twins", {}).items():
         yield f"twin {name}", digest
+    for name, code in verdict.evidence.get("twin_code", {}).items():
+        yield f"twin {name} is code", code
     yield "seeds", verdict.evidence.get("seeds")
     yield "digest", verdict.digest

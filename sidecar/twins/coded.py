@@ -1,0 +1,174 @@
+"""A tool written in Python: the function, what it may touch, and how it answers.
+
+Rules
+1. A function is called ``f(realm, arguments)`` and returns an Answer, a JSON value or None (an
+   empty answer). It keeps nothing between calls and reads no clock: ``realm`` is all it has.
+2. It changes rows through ``realm`` alone, which journals; a row it read is never edited in place
+   (the leak canary finds one that was).
+3. ``Refusal`` ends a call as the real service would refuse it: nothing of the call stays.
+4. Any other exception is the twin's own fault: TwinFailed, and the case is void.
+"""
+
+import hmac
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema_rs
+from msgspec import Struct
+
+from sidecar.twins import timeline
+from sidecar.twins.behaviour import Asked, Performed, TwinFailed, named_effect
+from sidecar.twins.effects import Unforeseen
+from sidecar.twins.world import World
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """An answer with a status and headers of its own; ``text`` is sent as plain text.
+
+    ``effect`` names the effect for finding duplicates; None: all arguments.
+    """
+
+    value: Any = None
+    text: str | None = None
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    effect: Any = None
+
+    def performed(self, *, refused: bool = False, effect_key: str | None = None) -> Performed:
+        """The same as the pipeline sees it."""
+        return Performed(
+            status=self.status,
+            value=self.value if self.text is None else self.text,
+            text=self.text,
+            headers=self.headers,
+            refused=refused,
+            effect_key=effect_key,
+        )
+
+
+class Refusal(Exception):
+    """The service says no: ``answer`` is what the caller sees, and nothing changes."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"refused with {answer.status}")
+        self.answer = answer
+
+
+class Realm:
+    """The world as a function of a twin may use it, during one call."""
+
+    def __init__(
+        self, world: World, schemas: Mapping[str, jsonschema_rs.Validator], asked: Asked
+    ) -> None:
+        self._world = world
+        self._schemas = schemas
+        self.asked = asked
+
+    @property
+    def now(self) -> str:
+        """Virtual time, RFC 3339 in UTC with milliseconds."""
+        return timeline.text(self._world.now_ns)
+
+    @property
+    def flags(self) -> Mapping[str, Any]:
+        """The flags by name."""
+        return self._world.flags
+
+    def row(self, entity: str, key: Any) -> Any:
+        """The row, or None; not to be edited. Raises NoSuchEntity."""
+        return self._world.row(entity, key)
+
+    def rows(self, entity: str, wanted: Mapping[str, Any] | None = None) -> list[Any]:
+        """The rows with these values, in order of insertion; not to be edited."""
+        return self._world.rows(entity, wanted)
+
+    def insert(self, entity: str, row: dict[str, Any]) -> None:
+        """A new row. Raises Unforeseen where its key is there, or its schema refuses it."""
+        key = self._checked(entity, row)
+        if key in self._world.table(entity):
+            raise Unforeseen(f"{entity} has a row {key!r} already")
+        self._world.put_row(entity, row)
+
+    def replace(self, entity: str, row: dict[str, Any]) -> None:
+        """The row in place of the one with its key. Raises Unforeseen where there is none."""
+        key = self._checked(entity, row)
+        if key not in self._world.table(entity):
+            raise Unforeseen(f"{entity} has no row {key!r}")
+        self._world.put_row(entity, row)
+
+    def delete(self, entity: str, key: str) -> None:
+        """The row goes. Raises Unforeseen where there is none."""
+        table = self._world.table(entity)
+        if key not in table:
+            raise Unforeseen(f"{entity} has no row {key!r}")
+        self._world.journal.drop(table, key)
+
+    def set_flag(self, name: str, value: Any) -> None:
+        """A flag takes a value."""
+        self._world.journal.put(self._world.flags, name, value)
+
+    def next_id(self, prefix: str) -> str:
+        """``prefix-1``, ``prefix-2``, …: a counter of the world, rolled back with it."""
+        return self._world.next_id(prefix)
+
+    def draw(self, stream: str) -> float:
+        """A number in [0, 1) that depends on seed, stream, tool and call number alone."""
+        message = f"code:{stream}|{self.asked.tool}|{self.asked.number}".encode()
+        mac = hmac.digest(str(self.asked.seed).encode(), message, "sha256")
+        return int.from_bytes(mac[:8], "big") / 2**64
+
+    def _checked(self, entity: str, row: Any) -> str:
+        """The row's key, where its schema takes it."""
+        self._world.table(entity)
+        error = next(iter(self._schemas[entity].iter_errors(row)), None)
+        if error is not None:
+            place = "/".join(map(str, error.instance_path))
+            raise Unforeseen(
+                f"a row of {entity} would break its schema at /{place}: {error.message}"
+            )
+        try:
+            return self._world.key_of(entity, row)
+        except KeyError as missing:
+            raise Unforeseen(f"a row of {entity} has no {missing}") from None
+
+
+Function = Callable[[Realm, dict[str, Any]], Any]
+
+
+class Code(Struct, frozen=True, kw_only=True):
+    """A twin's registered code: its functions by tool, what it is called, and its digest."""
+
+    name: str
+    digest: str
+    functions: Mapping[str, Function]
+
+
+class Coded(Struct, frozen=True, kw_only=True):
+    """A function as a behaviour; ``schemas`` are those of its twin's entities."""
+
+    function: Function
+    schemas: Mapping[str, jsonschema_rs.Validator]
+    has_effect: bool
+
+    def perform(self, world: World, asked: Asked) -> Performed:
+        """See Behaviour."""
+        realm = Realm(world, self.schemas, asked)
+        before = world.journal.mark()
+        try:
+            answer = _answer(self.function(realm, asked.arguments))
+        except Refusal as refusal:
+            return refusal.answer.performed(refused=True)
+        except (Unforeseen, TwinFailed):
+            raise
+        except Exception as error:  # whatever a twin's code may raise
+            raise TwinFailed(f"{type(error).__name__}: {error}") from error
+        if not self.has_effect:
+            if world.changes(before):
+                raise TwinFailed("a tool of class read changed the world")
+            return answer.performed()
+        effect = asked.arguments if answer.effect is None else answer.effect
+        return answer.performed(effect_key=named_effect(effect))
+
+
+def _answer(value: Any) -> Answer:
+    return value if isinstance(value, Answer) else Answer(value=value)
