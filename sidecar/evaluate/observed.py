@@ -49,7 +49,8 @@ class WorldView(Protocol):
 class Observed(Struct, frozen=True, kw_only=True):
     """One episode, ended. ``world`` is None where no twin took part (recorded behaviour).
 
-    ``opinions`` are a judge's, by the expectation's id.
+    ``opinions`` are a judge's, by the expectation's id; ``said`` the agent's answers before the
+    last, in a conversation.
     """
 
     trace: AgentTrace
@@ -59,6 +60,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     world: WorldView | None = None
     opinions: Mapping[str, Opinion] = {}
+    said: tuple[str, ...] = ()
 
     @property
     def fidelity(self) -> Fidelity:

@@ -153,6 +153,8 @@ def _decision(call: ToolCall, observed: Observed) -> str | None:
 
 def _said(observed: Observed, except_tools: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
     yield "the final output", observed.trace.final_output or "", None
+    for text in observed.said:
+        yield "an earlier answer", text, None
     for call in tool_calls(observed):
         if call.tool not in except_tools and call.arguments is not None:
             yield f"the arguments of {call.tool}", _text(call.arguments), call.step.step_id

@@ -118,6 +118,7 @@ def _observed(of: Of, left: Left, trace: AgentTrace) -> Observed:
         events=left.events,
         changes=left.changes,
         world=left.world,
+        said=tuple(_text(turn.agent) or "" for turn in left.agent.turns[:-1]),
     )
 
 

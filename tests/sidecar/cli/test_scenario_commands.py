@@ -145,6 +145,7 @@ def shell(tmp_path):
 
 
 @pytest.mark.requirement("SCN-01")
+@pytest.mark.row("R34")
 def test_lint_names_file_and_line_of_every_problem(shell):
     shell.suite(GOOD, IDLE, IMPOSSIBLE, CONTRADICTION, STRAY)
     done = shell.run("lint", "suite.yaml")

@@ -568,6 +568,7 @@ def test_time_is_measured_and_so_of_class_s():
     assert judged({"type": "maxLatencyMs", "max": 2000}, seen(model_call("1"))).status == "pass"
 
 
+@pytest.mark.row("R35")
 def test_a_handoff_to_the_named_agent_is_an_escalation():
     handoff = Step(step_id="1", kind="handoff", name="desk", agent=Agent(name="desk"))
     assert judged({"type": "requiredEscalation", "agent": "desk"}, seen(handoff)).status == "pass"
@@ -639,3 +640,53 @@ def test_a_scenario_that_only_an_uncalibrated_judge_passes_is_incomplete():
     expect = read({"type": "semantic", "id": "kind", "criterion": "It is kind."})
     found = scores(expect, seen(opinions={"kind": opinion("pass", calibrated=False)}))
     assert conclude(found) == "incomplete"
+
+
+@pytest.mark.row("R33")
+def test_what_decides_nothing_is_told_apart_from_what_does(bank):
+    expect = read(
+        {"type": "toolCalled", "tool": "look"},
+        {"type": "toolCalled", "tool": "pay", "required": False},
+    )
+    made = run(bank, expect, [LOOK])
+    assert [(one.status, one.required) for one in made.scores] == [("pass", True), ("fail", False)]
+    assert made.conclusion == "passed"
+    assert run(
+        bank, read({"type": "outputContains", "text": "x", "required": False}), []
+    ).conclusion == ("incomplete")
+
+
+@pytest.mark.row("R36")
+def test_another_read_makes_no_other_end(bank):
+    expect = read(
+        {
+            "type": "collateral",
+            "allowed": [{"entity": "payments"}, {"entity": "accounts"}],
+            "max": 2,
+        },
+        {"type": "state", "entity": "accounts", "key": "acc-1", "equals": {"balance": 70}},
+        READ_THEN_PAID,
+    )
+    plain, more = run(bank, expect, [LOOK, PAY]), run(bank, expect, [LOOK, LOOK, PAY, LOOK])
+    assert plain.conclusion == more.conclusion == "passed"
+    assert [one.detail for one in plain.scores] == [one.detail for one in more.scores]
+
+
+@pytest.mark.row("R38")
+def test_a_helpers_read_can_be_one_that_must_may_or_must_not_come(bank):
+    pay = {"tool": "pay"}
+    must = {"type": "trajectory", "mode": "inOrder", "calls": [{"tool": "look"}, pay]}
+    may = {"type": "trajectory", "mode": "inOrder", "calls": [pay]}
+    never = {"type": "trajectory", "mode": "strict", "calls": [pay]}
+    ends = [
+        [run(bank, read(one), calls).scores[0].status for one in (must, may, never)]
+        for calls in ([LOOK, PAY], [PAY])
+    ]
+    assert ends == [["pass", "pass", "fail"], ["fail", "pass", "pass"]]
+
+
+def test_an_earlier_answer_of_a_conversation_may_tell_no_secret_either():
+    told = Observed(
+        trace=AgentTrace(trace_id="t", final_output="Bye."), tools={}, said=("PIN tango-4471",)
+    )
+    assert judged({"type": "noSecretDisclosure", "secrets": ["tango-4471"]}, told).status == "fail"

@@ -193,6 +193,7 @@ def test_a_private_address_must_be_allowed():
         assert opinion.state == "error" and not server.asked
 
 
+@pytest.mark.row("R43")
 def test_the_same_sample_is_asked_once_and_samples_are_not_one(tmp_path):
     with ModelServer() as server:
         server.say(anthropic("pass"), anthropic("fail"), anthropic("fail"))
@@ -303,3 +304,22 @@ def test_a_configuration_that_cannot_be_kept_is_told():
     assert "no amount" in texts(budget=Budget(usd="much"))
     assert "url" in texts(type="anthropic", model="m", url="ftp://x")
     assert texts(type="anthropic", model="m") == ""
+
+
+@pytest.mark.row("R41")
+def test_an_opinion_depends_on_neither_its_place_nor_its_cache(tmp_path):
+    def reply(asked):
+        polite = "nice day" in asked.json["messages"][0]["content"]
+        return anthropic("pass" if polite else "fail", ("nice day",) if polite else ("Go away",))
+
+    polite, rude = question(), question("Go away.")
+    places = [[polite, rude], [rude, polite], [polite]]
+    with ModelServer() as server:
+        server.on("POST", "/v1/messages", reply)
+        found = [ask(terms(server), *one)[0] for one in places]
+        kept = FileCache(tmp_path)
+        found += [ask(terms(server), *one, cache=kept)[0] for one in places]
+    for opinions, asked in zip(found, [*places, *places], strict=True):
+        for opinion, each in zip(opinions, asked, strict=True):
+            assert opinion.answer == ("pass" if each is polite else "fail")
+            assert opinion.votes[0].reason == "it is kind"
