@@ -31,7 +31,7 @@ from msgspec.inspect import (
 from processors.value import duration_ns
 from sidecar.egress.rules import Target, TargetRefused, leads_back, read_target
 from sidecar.errors import Problem, SidecarError
-from sidecar.evaluate.judging.config import Judge
+from sidecar.evaluate.judging.config import Judge, SyntheticUsers
 from sidecar.export.config import Exporter, OwnTraces
 from sidecar.export.config import problems as export_problems
 from sidecar.expression.document import Document, read, shape_problems
@@ -184,6 +184,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     telemetry: Telemetry = Telemetry()
     client: Client = Client()
     judge: Judge = Judge()
+    synthetic_users: SyntheticUsers = SyntheticUsers()
 
     def project(self, name: str) -> Project:
         """The project's settings; one that is not listed has the defaults."""
@@ -201,6 +202,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("approvals", self.approvals.problems()),
             *_below("audit", self.audit.problems()),
             *_below("judge", self.judge.problems()),
+            *_below("synthetic_users", self.synthetic_users.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
             *self._unorganised(),
             *self._unmeetable(),

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 
 from sidecar import clock
-from sidecar.app.judging import open_judge
+from sidecar.app.judging import open_judge, open_users
 from sidecar.app.parts import start
 from sidecar.app.policy import policy_port
 from sidecar.config import Loaded
@@ -32,10 +32,12 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
         stack.callback(ledger.close)
         await start(stack, policy)
         judge = await stack.enter_async_context(open_judge(loaded))
+        users = await stack.enter_async_context(open_users(loaded))
         yield StagePorts(
             ledger=ledger,
             policy=policy,
             approvals=loaded.config.approvals,
             episode_key=clock.random_bytes(32),
             judge=judge,
+            users=users,
         )

@@ -274,6 +274,8 @@ def _completed(agent: AgentExit, trace: AgentTrace) -> Score:
 def _void(left: Left) -> str | None:
     if left.agent.ending == "not_started":
         return f"agent_not_started: {left.agent.detail}"
+    if left.agent.ending == "user_failed":
+        return f"user_failed: {left.agent.detail}"
     gap = next((event for event in left.events if event.kind == "gap"), None)
     if gap is not None:
         return f"twin_gap: {gap.tool}: {gap.detail}"

@@ -116,6 +116,7 @@ class _Company:
         self._plan = plan
         self._stage = stage
         self._judge = ports.judge
+        self._users = ports.users
         self._places = asyncio.Semaphore(concurrency)
         self._progress = progress
         self._idle: list[dict[str, World]] = []
@@ -150,7 +151,7 @@ class _Company:
             deadline_s=plan.deadline_s,
             mark=f"{self.mark}.{name}",
         )
-        ended = await converse(launch, job.case)
+        ended = await converse(launch, job.case, self._users)
         taken = await self._stage.take(name)
         of = Of(
             case=job.case,

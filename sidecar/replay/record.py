@@ -25,7 +25,9 @@ from sidecar.replay.scrub import Scrubber
 from sidecar.twins.user import Turn
 
 Side = Literal["baseline", "candidate"]
-Ending = Literal["completed", "failed", "timed_out", "output_too_large", "not_started", "recorded"]
+Ending = Literal[
+    "completed", "failed", "timed_out", "output_too_large", "not_started", "user_failed", "recorded"
+]
 
 
 class AgentExit(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ Rules
 
 import hmac
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import re2
 from msgspec import Struct
@@ -29,17 +29,30 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class User(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Who answers the agent; ``ends``: an answer that satisfies them (RE2)."""
+    """Who answers the agent; ``ends``: an answer that satisfies them (RE2).
 
-    lines: tuple[Line, ...]
+    ``scripted`` says ``lines``; ``model`` is played by the configured model, after a ``goal`` that
+    the agent is not told, and one of ``traits``.
+    """
+
+    type: Literal["scripted", "model"] = "scripted"
+    lines: tuple[Line, ...] = ()
     persona: str = ""
+    goal: str = ""
+    traits: tuple[str, ...] = ()
     ends: str = ""
     turns_max: int = 8
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What is wrong: dotted path and words."""
-        if not self.lines:
+        if self.type == "scripted" and not self.lines:
             yield "lines", "is empty: a user who never answers is no user"
+        if self.type == "scripted" and (self.goal or self.traits):
+            yield "type", "is scripted: goal and traits are for a model"
+        if self.type == "model" and self.lines:
+            yield "lines", "are not for a user whom a model plays"
+        if self.type == "model" and not (self.goal and self.persona):
+            yield "goal", "and persona are needed: the model knows nothing else"
         if not 2 <= self.turns_max <= TURNS_MAX:
             yield "turnsMax", f"must be from 2 to {TURNS_MAX}"
         yield from _pattern_problems("ends", self.ends)
@@ -58,13 +71,18 @@ class Turn(Struct, frozen=True, kw_only=True):
     agent: Any
 
 
-def next_said(user: User, turns: Sequence[Turn], *, seed: int) -> str | None:
-    """What the user says after these turns; None when they have nothing more to say."""
+def is_over(user: User, turns: Sequence[Turn]) -> bool:
+    """Whether the conversation ends here, whatever the user would say."""
     if len(turns) >= user.turns_max:
+        return True
+    return bool(user.ends) and _fits(user.ends, _text(turns[-1].agent))
+
+
+def next_said(user: User, turns: Sequence[Turn], *, seed: int) -> str | None:
+    """What a scripted user says after these turns; None when they have nothing more to say."""
+    if is_over(user, turns):
         return None
     text = _text(turns[-1].agent)
-    if user.ends and _fits(user.ends, text):
-        return None
     left = [line.times for line in user.lines]
     for turn in turns[:-1]:
         used = _place(user, left, _text(turn.agent))

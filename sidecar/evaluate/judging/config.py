@@ -1,4 +1,5 @@
-"""The judge of ``semantic`` expectations (key ``judge``): who it is and what it may spend.
+"""The judge of ``semantic`` expectations (key ``judge``): who it is and what it may spend; and the
+model behind synthetic users (key ``synthetic_users``).
 
 Rules
 1. ``fake`` unless configured: it needs no network, reads nothing, and is decided by marks alone.
@@ -31,11 +32,8 @@ class Prices(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output: str = ""
 
 
-class Judge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``type`` is the wire; ``url`` the API's base (default: the provider's own).
-
-    ``cache`` is a folder, ``calibration`` the file that ``scenario calibrate`` writes.
-    """
+class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A language model: ``type`` is the wire, ``url`` the API's base (default: the provider's)."""
 
     type: Literal["fake", "anthropic", "openai"] = "fake"
     url: str = ""
@@ -44,16 +42,12 @@ class Judge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allow_cidrs: tuple[str, ...] = ()
     deadline: str = "60s"
     tokens_max: int = 1024
-    budget: Budget = Budget()
-    prices: Prices = Prices()
-    cache: str = ""
-    calibration: str = ""
 
     @property
     def target(self) -> Target:
         """Where it is, for egress."""
         url = self.url or _URLS.get(self.type, "")
-        return Target(name="judge", url=url, allow_cidrs=self.allow_cidrs)
+        return Target(name="model", url=url, allow_cidrs=self.allow_cidrs)
 
     @property
     def deadline_ns(self) -> int:
@@ -62,19 +56,9 @@ class Judge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def problems(self) -> list[Problem]:
         """What is wrong with the values."""
-        found = [
-            Problem(path, f"{text!r} is no amount of dollars")
-            for path, text in (
-                ("budget.usd", self.budget.usd),
-                ("prices.input", self.prices.input),
-                ("prices.output", self.prices.output),
-            )
-            if text and dollars(text) is None
-        ]
-        if self.budget.usd and not (self.prices.input and self.prices.output):
-            found.append(Problem("prices", "are missing: budget.usd cannot be kept without"))
-        if self.budget.calls < 0 or self.tokens_max < 1:
-            found.append(Problem("budget.calls", "and tokens_max must be positive"))
+        found = []
+        if self.tokens_max < 1:
+            found.append(Problem("tokens_max", "must be at least 1"))
         try:
             duration_ns(self.deadline, least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
@@ -87,6 +71,39 @@ class Judge(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             found.append(Problem("url", str(error)))
         if not self.model:
             found.append(Problem("model", "is missing"))
+        return found
+
+
+class SyntheticUsers(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model behind users of type ``model``; ``calls_max`` bounds one command. Off as ``fake``:
+    only scripted users then."""
+
+    calls_max: int = 500
+
+
+class Judge(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``cache`` is a folder, ``calibration`` the file that ``scenario calibrate`` writes."""
+
+    budget: Budget = Budget()
+    prices: Prices = Prices()
+    cache: str = ""
+    calibration: str = ""
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the values."""
+        found = super().problems() + [
+            Problem(path, f"{text!r} is no amount of dollars")
+            for path, text in (
+                ("budget.usd", self.budget.usd),
+                ("prices.input", self.prices.input),
+                ("prices.output", self.prices.output),
+            )
+            if text and dollars(text) is None
+        ]
+        if self.budget.usd and not (self.prices.input and self.prices.output):
+            found.append(Problem("prices", "are missing: budget.usd cannot be kept without"))
+        if self.budget.calls < 0:
+            found.append(Problem("budget.calls", "must not be negative"))
         return found
 
 

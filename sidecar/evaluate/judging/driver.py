@@ -20,8 +20,8 @@ from sidecar.evaluate.judging.calibration import Calibration
 from sidecar.evaluate.judging.config import Judge as Terms
 from sidecar.evaluate.judging.config import dollars
 from sidecar.evaluate.judging.files import FileCache
-from sidecar.evaluate.judging.llm import Asked, ModelJudge, Unanswered
-from sidecar.evaluate.judging.prompt import PROMPT_HASH, Prompt, majority, prompt, vote
+from sidecar.evaluate.judging.llm import VERDICT, Called, Model, Unanswered
+from sidecar.evaluate.judging.prompt import PROMPT_HASH, Prompt, Verdict, majority, prompt, vote
 from sidecar.evaluate.opinion import Opinion, Question, Vote
 
 _MILLION: Final = Decimal(1_000_000)
@@ -33,7 +33,7 @@ class Judge:
     def __init__(
         self,
         terms: Terms,
-        model: ModelJudge | None = None,
+        model: Model | None = None,
         *,
         cache: FileCache | None = None,
         calibration: Calibration | None = None,
@@ -98,9 +98,11 @@ class Judge:
         held = self._held(shown)
         if held is None:
             return None
-        asked = await self._model.ask(shown)  # what failed may have cost all that was held
+        asked = await self._model.call(
+            shown, VERDICT
+        )  # what failed may have cost all that was held
         self.spent += self._cost(asked) - held
-        made = vote(asked.verdict, question)
+        made = vote(asked.value, question)
         self._cache.put(key, made)
         return made
 
@@ -118,7 +120,7 @@ class Judge:
         self.spent += worst
         return worst
 
-    def _cost(self, asked: Asked) -> Decimal:
+    def _cost(self, asked: Called[Verdict]) -> Decimal:
         return self._price(asked.input_tokens, asked.output_tokens)
 
     def _price(self, input_tokens: int, output_tokens: int) -> Decimal:

@@ -1,59 +1,76 @@
-"""A judge that is a language model: one forced tool call, over Anthropic's or OpenAI's API.
+"""A language model that is made to call one tool, over Anthropic's or OpenAI's API.
 
 Rules
 1. Through egress alone; the key is read from its file at every call and is in no log or message.
 2. A refusal for being busy (408, 429, 5xx) is tried again twice; nothing else is.
-3. What comes back is a verdict of the declared shape or a failure, never a guess.
+3. What comes back is a call of the tool, of its declared shape, or a failure; never a guess.
 """
 
 import asyncio
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from sidecar.egress.client import Egress, EgressFailed, EgressReply
-from sidecar.evaluate.judging.config import Judge
+from sidecar.evaluate.judging.config import Endpoint
 from sidecar.evaluate.judging.prompt import SCHEMA, TOOL, Prompt, Verdict
+
+T = TypeVar("T", bound=Struct)
 
 ATTEMPTS: Final = 3
 _PAUSE_SECONDS_MAX: Final = 10.0
 _BUSY: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _VERSION: Final = "2023-06-01"
-_DESCRIPTION: Final = "Give the verdict on the criterion."
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A verdict, and the tokens it cost."""
+class Tool(Struct, Generic[T], frozen=True, kw_only=True):
+    """The tool a model must call: its JSON Schema, and the record its arguments are."""
 
-    verdict: Verdict
+    name: str
+    description: str
+    schema: dict[str, Any]
+    kind: type[T]
+
+
+VERDICT: Final = Tool(
+    name=TOOL, description="Give the verdict on the criterion.", schema=SCHEMA, kind=Verdict
+)
+
+
+class Called(Struct, Generic[T], frozen=True, kw_only=True):
+    """The tool's arguments, and the tokens they cost."""
+
+    value: T
     input_tokens: int
     output_tokens: int
 
 
 class Unanswered(Exception):
-    """No verdict came; the message says why, without the key."""
+    """No such call came; the message says why, without the key."""
 
 
-class ModelJudge:
+class Model:
     """Asks a model. Use it in one event loop."""
 
-    def __init__(self, terms: Judge, egress: Egress) -> None:
+    def __init__(self, terms: Endpoint, egress: Egress) -> None:
         self._terms = terms
         self._egress = egress
 
-    async def ask(self, prompt: Prompt) -> Asked:
-        """The verdict on a prompt. Raises Unanswered."""
-        path, body = self._request(prompt)
+    async def call(self, prompt: Prompt, tool: Tool[T], *, seed: int | None = None) -> Called[T]:
+        """The model's call of ``tool``; ``seed`` goes along where the API has one. Raises
+        Unanswered.
+        """
+        path, body = self._request(prompt, tool, seed)
         for attempt in range(1, ATTEMPTS + 1):
             reply = await self._send(path, body)
             if reply.status not in _BUSY or attempt == ATTEMPTS:
                 break
             await asyncio.sleep(_pause(reply, attempt))
         if reply.status != 200:
-            raise Unanswered(f"the judge's endpoint answered {reply.status}")
-        return _read(self._terms.type, reply.body)
+            raise Unanswered(f"the model's endpoint answered {reply.status}")
+        return _read(self._terms.type, reply.body, tool)
 
     async def _send(self, path: str, body: bytes) -> EgressReply:
         try:
@@ -70,20 +87,28 @@ class ModelJudge:
         except EgressFailed as error:
             raise Unanswered(error.reason) from None
 
-    def _request(self, prompt: Prompt) -> tuple[str, bytes]:
+    def _request(self, prompt: Prompt, tool: Tool[T], seed: int | None) -> tuple[str, bytes]:
         terms = self._terms
         if terms.type == "anthropic":
-            tool = {"name": TOOL, "description": _DESCRIPTION, "input_schema": SCHEMA}
+            offered = {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.schema,
+            }
             value: dict[str, Any] = {
                 "model": terms.model,
                 "max_tokens": terms.tokens_max,
                 "system": prompt.system,
                 "messages": [{"role": "user", "content": prompt.user}],
-                "tools": [tool],
-                "tool_choice": {"type": "tool", "name": TOOL},
+                "tools": [offered],
+                "tool_choice": {"type": "tool", "name": tool.name},
             }
             return "/v1/messages", msgspec.json.encode(value)
-        function = {"name": TOOL, "description": _DESCRIPTION, "parameters": SCHEMA}
+        function = {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.schema,
+        }
         value = {
             "model": terms.model,
             "max_completion_tokens": terms.tokens_max,
@@ -92,8 +117,10 @@ class ModelJudge:
                 {"role": "user", "content": prompt.user},
             ],
             "tools": [{"type": "function", "function": function}],
-            "tool_choice": {"type": "function", "function": {"name": TOOL}},
+            "tool_choice": {"type": "function", "function": {"name": tool.name}},
         }
+        if seed is not None:
+            value["seed"] = seed
         return "/chat/completions", msgspec.json.encode(value)
 
     def _headers(self) -> list[tuple[str, str]]:
@@ -112,7 +139,7 @@ class ModelJudge:
 class _Block(Struct):
     type: str
     name: str = ""
-    input: Verdict | None = None
+    input: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Tokens(Struct):
@@ -152,36 +179,30 @@ class _Completion(Struct):
     usage: _Usage = msgspec.field(default_factory=_Usage)
 
 
-def _read(kind: str, body: bytes) -> Asked:
+def _read(kind: str, body: bytes, tool: Tool[T]) -> Called[T]:
     try:
-        return _anthropic(body) if kind == "anthropic" else _openai(body)
+        found, tokens = (
+            _anthropic(body, tool.name) if kind == "anthropic" else _openai(body, tool.name)
+        )
+        if len(found) != 1:
+            raise Unanswered("the model did not call the tool once")
+        value = msgspec.json.decode(found[0], type=tool.kind)
     except (msgspec.DecodeError, RecursionError):
-        raise Unanswered("the judge's answer has not the form that was asked for") from None
+        raise Unanswered("the model's answer has not the form that was asked for") from None
+    return Called(value=value, input_tokens=tokens[0], output_tokens=tokens[1])
 
 
-def _anthropic(body: bytes) -> Asked:
+def _anthropic(body: bytes, name: str) -> tuple[list[bytes], tuple[int, int]]:
     said = msgspec.json.decode(body, type=_Message)
-    found = [one.input for one in said.content if one.type == "tool_use" and one.name == TOOL]
-    if len(found) != 1 or found[0] is None:
-        raise Unanswered("the judge did not call the tool once")
-    return Asked(
-        verdict=found[0],
-        input_tokens=said.usage.input_tokens,
-        output_tokens=said.usage.output_tokens,
-    )
+    uses = [one for one in said.content if one.type == "tool_use" and one.name == name]
+    return [bytes(one.input) for one in uses], (said.usage.input_tokens, said.usage.output_tokens)
 
 
-def _openai(body: bytes) -> Asked:
+def _openai(body: bytes, name: str) -> tuple[list[bytes], tuple[int, int]]:
     said = msgspec.json.decode(body, type=_Completion)
     calls = said.choices[0].message.tool_calls or [] if said.choices else []
-    found = [one.function.arguments for one in calls if one.function.name == TOOL]
-    if len(found) != 1:
-        raise Unanswered("the judge did not call the tool once")
-    return Asked(
-        verdict=msgspec.json.decode(found[0], type=Verdict),
-        input_tokens=said.usage.prompt_tokens,
-        output_tokens=said.usage.completion_tokens,
-    )
+    found = [one.function.arguments.encode() for one in calls if one.function.name == name]
+    return found, (said.usage.prompt_tokens, said.usage.completion_tokens)
 
 
 def _pause(reply: EgressReply, attempt: int) -> float:

@@ -3,8 +3,9 @@
 Rules
 1. Each turn is one run of the agent, with all that was said before in ``messages``: an agent keeps
    nothing between turns but what it is handed. World, gateway and token stay the episode's.
-2. All turns share the deadline of the episode.
+2. All turns share the deadline of the episode; what a user thinks is not the agent's time.
 3. The first turn without an answer ends it; what the last turn answered is the episode's answer.
+4. A user who cannot be played makes the case void: it says nothing about the agent.
 """
 
 from typing import Any
@@ -12,13 +13,16 @@ from typing import Any
 from msgspec import structs
 
 from sidecar import clock
+from sidecar.evaluate.judging.llm import Unanswered
+from sidecar.replay.conversation.llm import PlayedUsers
 from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit
+from sidecar.twins.played import script, words
 from sidecar.twins.scenario import Case
-from sidecar.twins.user import Turn, next_said
+from sidecar.twins.user import Turn, User, is_over, next_said
 
 
-async def converse(launch: Launch, case: Case) -> AgentExit:
+async def converse(launch: Launch, case: Case, users: PlayedUsers | None = None) -> AgentExit:
     """Run the agent to the end of the conversation; ``turns`` is set where there is a user."""
     request = case.request()
     if case.user is None:
@@ -31,11 +35,30 @@ async def converse(launch: Launch, case: Case) -> AgentExit:
         turns.append(Turn(user=request["input"], agent=ended.output))
         if ended.ending != "completed" or ended.output in (None, ""):
             break
-        said = next_said(case.user, turns, seed=case.seed)
+        asked_ns = clock.monotonic_ns()
+        try:
+            said = await _answer(case.user, turns, case.seed, users)
+        except Unanswered as error:
+            ended = structs.replace(ended, ending="user_failed", detail=str(error))
+            break
+        ends_ns += clock.monotonic_ns() - asked_ns
         if said is None:
             break
         request = _next(case, turns, said)
     return structs.replace(ended, turns=tuple(turns))
+
+
+async def _answer(
+    user: User, turns: list[Turn], seed: int, users: PlayedUsers | None
+) -> str | None:
+    """What the user says, None at the end. Raises Unanswered."""
+    if user.type == "scripted":
+        return next_said(user, turns, seed=seed)
+    if is_over(user, turns):
+        return None
+    if users is None:
+        raise Unanswered("no model plays users here")
+    return words(await users.say(script(user, turns, seed=seed)))
 
 
 def _next(case: Case, turns: list[Turn], said: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from sidecar.identity.keys import (
 from sidecar.otlp.decode import Undecodable, decode
 from sidecar.receive.config import Config as ReceiveConfig
 from sidecar.receive.http import HttpReceiver
+from sidecar.replay.conversation.llm import PlayedUsers
 from sidecar.replay.environment import Addresses
 from sidecar.replay.shown import shown_arguments
 from sidecar.store.journal import JournalEntry, JournalFull
@@ -66,6 +67,7 @@ class StagePorts(Struct, frozen=True, kw_only=True):
     approvals: Approvals
     episode_key: bytes
     judge: Judge | None = None
+    users: PlayedUsers | None = None
 
 
 class Taken(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from model_rig import ModelServer, Reply
 
 from sidecar.errors import SidecarError
 from sidecar.twins.files import load_suite
@@ -287,3 +288,44 @@ def test_too_few_labels_back_nothing(shell):
     assert (shell.folder / "c.json").is_file()
     (shell.folder / "labels.yaml").write_text("criteria: [{criterion: x, labels: []}]\n")
     assert shell.run("calibrate", "labels.yaml", "--to", "c.json").returncode == 3
+
+
+PLAYED = """\
+  - id: played
+    input: Close it.
+    user: {type: model, persona: forgetful, goal: Order A-1 is to be closed.}
+    reference: {calls: [{tool: close_order, arguments: {order_id: A-1}}], output: A-1 is closed.}
+    expect:
+      - {type: state, entity: orders, key: A-1, equals: {open: false}}
+      - {type: outputContains, text: A-1 is closed}
+"""
+
+
+def says(asked):
+    """What a model says as the user: the number, and then it is done."""
+    text = asked.json["messages"][1]["content"]
+    value = {"text": "", "done": True} if "is closed" in text else {"text": "A-1", "done": False}
+    function = {"name": "say", "arguments": json.dumps(value)}
+    call = {"id": "t", "type": "function", "function": function}
+    return Reply({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]})
+
+
+@pytest.mark.requirement("FUZ-03")
+def test_a_model_plays_the_user_and_both_runs_meet_the_same_one(shell):
+    shell.suite(PLAYED, head=HEAD.replace("deadline", "deterministic: true\ndeadline"))
+    words = ("run", "suite.yaml", "--agent", shell.agent("good"), "--output", "json")
+    told = json.loads(shell.run(*words).stdout)
+    assert "no model plays users" in told["scenarios"][0]["reason"]
+    assert told["scenarios"][0]["outcome"] == "void"
+    with ModelServer() as server:
+        server.on("POST", "/v1/chat/completions", says)
+        (shell.folder / "sidecar.yaml").write_text(
+            f"synthetic_users: {{type: openai, url: '{server.openai}', model: m,"
+            " allow_cidrs: [127.0.0.1/32]}\n"
+        )
+        done = shell.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (one,) = json.loads(done.stdout)["scenarios"]
+        assert [turn["user"] for turn in one["turns"]] == ["Close it.", "A-1"]
+        assert (one["runs"], len(server.asked)) == (2, 2)
+        assert {type(each.json["seed"]) for each in server.asked} == {int}

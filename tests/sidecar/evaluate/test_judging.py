@@ -17,7 +17,7 @@ from sidecar.evaluate.judging.config import Budget, Prices
 from sidecar.evaluate.judging.config import Judge as Terms
 from sidecar.evaluate.judging.driver import Judge
 from sidecar.evaluate.judging.files import FileCache, read_calibration, write_calibration
-from sidecar.evaluate.judging.llm import ModelJudge
+from sidecar.evaluate.judging.llm import Model
 from sidecar.evaluate.judging.prompt import Verdict, block_mark, majority, prompt, vote
 from sidecar.evaluate.opinion import Block, Question, Vote
 
@@ -61,7 +61,7 @@ def ask(wanted, *questions, cache=None, calibration=None):
 
     async def scenario():
         egress = Egress()
-        model = None if wanted.type == "fake" else ModelJudge(wanted, egress)
+        model = None if wanted.type == "fake" else Model(wanted, egress)
         judge = Judge(wanted, model, cache=cache, calibration=calibration)
         try:
             return [await judge.opinion(one) for one in questions], judge
