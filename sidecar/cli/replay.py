@@ -5,9 +5,6 @@ Rules
 2. The verdict is stored and its evidence written before anything is printed.
 """
 
-import asyncio
-import importlib.metadata
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,35 +12,18 @@ from typing import Any
 
 import click
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec import Struct
 
-from processors.model.trace import AgentTrace
-from processors.model.verdict import Verdict
-from processors.value import TIMEOUT_LEAST_NS, duration_ns
-from sidecar import clock
-from sidecar.app import opening, replaying
-from sidecar.app.attesting import made_here, signing_keys
+from sidecar.app.attesting import signing_keys
+from sidecar.app.concluding import Kept, Wanted, judge, planned
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
-from sidecar.config import Loaded
-from sidecar.errors import SidecarError
-from sidecar.gate.chain import entry_of
-from sidecar.gate.conclude import conclude
-from sidecar.gate.evidence import bundle
-from sidecar.gate.files import append_log, log_path, read_policy, write_bundle
+from sidecar.gate.files import read_policy
 from sidecar.gate.policy import GatePolicy
-from sidecar.identity.projects import project_name
 from sidecar.outcome import Exits, Outcome
-from sidecar.replay.driver import Progress, ReplayPlan, replay
-from sidecar.replay.planning import Asked, captured_plan, suite_plan
-from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.driver import Progress, ReplayPlan
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.reference import read_reference
-from sidecar.replay.run import ReplayResult
 from sidecar.telemetry import configure_logging
-from sidecar.twins.files import load_suite, load_twins
 
 _END = {
     "PASS": Outcome.OK,
@@ -119,110 +99,24 @@ def command(
     loaded = load_config(config, store)
     policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
     keys = signing_keys(loaded, more["signing_keys"])
-    asked = _asked(loaded, more)
-    if suite.startswith(PREFIX):
-        plan = _captured(suite, twins, loaded, asked)
-    else:
-        plan = _suite(suite, twins, asked)
+    wanted = Wanted(
+        suite=suite,
+        twins=twins,
+        **{
+            name: more[name]
+            for name in ("candidate", "baseline", "project", "deterministic", "agent", "deadline")
+        },
+    )
+    plan = planned(loaded, wanted, talk)
+    how = Kept(policy=policy, keys=keys, folder=more["evidence"])
     with _progress(plan) as progress:
-        result = asyncio.run(_run(loaded, plan, more["jobs"] or 0, progress))
-    verdict = _keep(loaded, plan, result, Kept(policy=policy, keys=keys, folder=more["evidence"]))
+        verdict = judge(loaded, plan, how, jobs=more["jobs"] or 0, progress=progress)
     output = more["output"]
     end = _END[verdict.status]
     told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
     said = to_json(told) if output == "json" else shown(verdict, output, exits, exits.code(end))
     say(said)
     return exits.code(end)
-
-
-def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
-    if more["deadline"]:
-        try:
-            duration_ns(more["deadline"], least_ns=TIMEOUT_LEAST_NS)
-        except ValueError as error:
-            raise SidecarError(str(error), where="--deadline") from None
-    baseline = more["baseline"]
-    python = sys.executable
-    return Asked(
-        project=_project(loaded, more["project"]),
-        candidate=read_reference(more["candidate"], option="--candidate", python=python),
-        baseline=read_reference(baseline, option="--baseline", python=python) if baseline else None,
-        deterministic=more["deterministic"],
-        deadline=more["deadline"],
-        agent=more["agent"],
-        program_version=importlib.metadata.version("agenttwin-sidecar"),
-    )
-
-
-def _project(loaded: Loaded, named: str | None) -> str:
-    if named is None:
-        return loaded.config.projects[0].name
-    return project_name(named, where="--project")
-
-
-def _suite(suite: str, twins: tuple[Path, ...], asked: Asked) -> ReplayPlan:
-    if twins:
-        raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
-    return suite_plan(load_suite(Path(suite)), asked)
-
-
-def _captured(query: str, twins: tuple[Path, ...], loaded: Loaded, asked: Asked) -> ReplayPlan:
-    if not twins:
-        raise SidecarError(
-            "captured traffic needs a twin of the tools it used",
-            where="--twin",
-            do="Name a twin.yaml.",
-        )
-    wanted = read_query(query, project=asked.project, now_ns=clock.now_ns())
-    group = load_twins(list(twins))
-    made = captured_plan(query, _traces(loaded, wanted), group, asked)
-    for note in made.notes:
-        talk(note)
-    return made.plan
-
-
-def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
-    with opening.open_traces(loaded) as traces:
-        if wanted.trace is not None:
-            ids = [wanted.trace]
-        else:
-            ids = [one.trace_id for one in traces.list_traces(wanted)]
-        found = [traces.get_trace(name, wanted.project) for name in ids]
-    return [trace for trace in reversed(found) if trace is not None]
-
-
-async def _run(
-    loaded: Loaded, plan: ReplayPlan, jobs: int, progress: Progress | None
-) -> ReplayResult:
-    async with replaying.replay_ports(loaded) as ports:
-        return await replay(plan, ports, concurrency=jobs, progress=progress)
-
-
-class Kept(Struct, frozen=True, kw_only=True):
-    """How a verdict is held, signed, and where it is put."""
-
-    policy: GatePolicy
-    keys: tuple[Ed25519PrivateKey, ...]
-    folder: Path | None
-
-
-def _keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
-    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=how.policy)
-    store = Path(loaded.store_folder) / "evidence"
-    folder = (how.folder or store) / verdict.verdict_id
-    whole = bundle(
-        result,
-        verdict,
-        folder=str(folder),
-        made=made_here(dict(plan.group.tools), Path.cwd()),
-        keys=how.keys,
-        policy=how.policy,
-    )
-    write_bundle(whole, folder)
-    append_log(log_path(store, verdict.project), entry_of(whole.verdict, whole.manifest.root))
-    with opening.open_verdicts(loaded, write=True) as verdicts:
-        verdicts.add_verdict(whole.verdict)
-    return whole.verdict
 
 
 @contextmanager

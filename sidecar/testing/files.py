@@ -21,6 +21,11 @@ if TYPE_CHECKING:  # loaded where something is asserted: it brings the expressio
 StrPath = str | os.PathLike[str]
 
 
+def path_of(path: StrPath) -> Path:
+    """A path as the program has it."""
+    return Path(path)
+
+
 def load(path: StrPath) -> Tape:
     """The tape of a file, whole or partial. Raises SidecarError for what is none."""
     return read_tape(Path(path))

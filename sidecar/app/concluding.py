@@ -1,0 +1,157 @@
+"""A replay from its options to the verdict that is kept, for the command and for the library.
+
+**Rules**
+1. The verdict is stored, its evidence written and its log continued before anybody is told.
+2. Nothing is printed here; what is to be said of captured traffic goes to ``note``.
+"""
+
+import asyncio
+import importlib.metadata
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Struct
+
+from processors.model.trace import AgentTrace
+from processors.model.verdict import Verdict
+from processors.value import TIMEOUT_LEAST_NS, duration_ns
+from sidecar import clock
+from sidecar.app import opening, replaying
+from sidecar.app.attesting import made_here
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+from sidecar.gate.chain import entry_of
+from sidecar.gate.conclude import conclude
+from sidecar.gate.evidence import bundle
+from sidecar.gate.files import append_log, log_path, write_bundle
+from sidecar.gate.policy import GatePolicy
+from sidecar.identity.projects import project_name
+from sidecar.replay.driver import Progress, ReplayPlan, replay
+from sidecar.replay.planning import Asked, captured_plan, suite_plan
+from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.reference import read_reference
+from sidecar.replay.run import ReplayResult
+from sidecar.twins.files import load_suite, load_twins
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is to be replayed, as ``sidecar replay`` is asked for it. ``deadline``: "" = the
+    suite's."""
+
+    suite: str
+    candidate: str
+    baseline: str | None = None
+    twins: tuple[Path, ...] = ()
+    project: str | None = None
+    deterministic: bool = False
+    agent: str = ""
+    deadline: str = ""
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """How a verdict is held, signed, and where it is put."""
+
+    policy: GatePolicy
+    keys: tuple[Ed25519PrivateKey, ...]
+    folder: Path | None
+
+
+def planned(loaded: Loaded, wanted: Wanted, note: Callable[[str], object]) -> ReplayPlan:
+    """What is to be run. Raises SidecarError."""
+    asked = _asked(loaded, wanted)
+    if wanted.suite.startswith(PREFIX):
+        return _captured(wanted, loaded, asked, note)
+    return _suite(wanted, asked)
+
+
+def judge(
+    loaded: Loaded, plan: ReplayPlan, how: Kept, *, jobs: int = 0, progress: Progress | None = None
+) -> Verdict:
+    """Run a plan, and keep the verdict on it. Raises SidecarError; inside no event loop."""
+    return _keep(loaded, plan, asyncio.run(_run(loaded, plan, jobs, progress)), how)
+
+
+def _asked(loaded: Loaded, wanted: Wanted) -> Asked:
+    if wanted.deadline:
+        try:
+            duration_ns(wanted.deadline, least_ns=TIMEOUT_LEAST_NS)
+        except ValueError as error:
+            raise SidecarError(str(error), where="--deadline") from None
+    baseline = wanted.baseline
+    python = sys.executable
+    return Asked(
+        project=_project(loaded, wanted.project),
+        candidate=read_reference(wanted.candidate, option="--candidate", python=python),
+        baseline=read_reference(baseline, option="--baseline", python=python) if baseline else None,
+        deterministic=wanted.deterministic,
+        deadline=wanted.deadline,
+        agent=wanted.agent,
+        program_version=importlib.metadata.version("agenttwin-sidecar"),
+    )
+
+
+def _project(loaded: Loaded, named: str | None) -> str:
+    if named is None:
+        return loaded.config.projects[0].name
+    return project_name(named, where="--project")
+
+
+def _suite(wanted: Wanted, asked: Asked) -> ReplayPlan:
+    if wanted.twins:
+        raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
+    return suite_plan(load_suite(Path(wanted.suite)), asked)
+
+
+def _captured(
+    wanted: Wanted, loaded: Loaded, asked: Asked, note: Callable[[str], object]
+) -> ReplayPlan:
+    if not wanted.twins:
+        raise SidecarError(
+            "captured traffic needs a twin of the tools it used",
+            where="--twin",
+            do="Name a twin.yaml.",
+        )
+    query = read_query(wanted.suite, project=asked.project, now_ns=clock.now_ns())
+    group = load_twins(list(wanted.twins))
+    made = captured_plan(wanted.suite, _traces(loaded, query), group, asked)
+    for said in made.notes:
+        note(said)
+    return made.plan
+
+
+def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
+    with opening.open_traces(loaded) as traces:
+        if wanted.trace is not None:
+            ids = [wanted.trace]
+        else:
+            ids = [one.trace_id for one in traces.list_traces(wanted)]
+        found = [traces.get_trace(name, wanted.project) for name in ids]
+    return [trace for trace in reversed(found) if trace is not None]
+
+
+async def _run(
+    loaded: Loaded, plan: ReplayPlan, jobs: int, progress: Progress | None
+) -> ReplayResult:
+    async with replaying.replay_ports(loaded) as ports:
+        return await replay(plan, ports, concurrency=jobs, progress=progress)
+
+
+def _keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
+    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=how.policy)
+    store = Path(loaded.store_folder) / "evidence"
+    folder = (how.folder or store) / verdict.verdict_id
+    whole = bundle(
+        result,
+        verdict,
+        folder=str(folder),
+        made=made_here(dict(plan.group.tools), Path.cwd()),
+        keys=how.keys,
+        policy=how.policy,
+    )
+    write_bundle(whole, folder)
+    append_log(log_path(store, verdict.project), entry_of(whole.verdict, whole.manifest.root))
+    with opening.open_verdicts(loaded, write=True) as verdicts:
+        verdicts.add_verdict(whole.verdict)
+    return whole.verdict
