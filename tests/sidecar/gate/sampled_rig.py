@@ -16,7 +16,7 @@ def runs(dice, rate, count, *, tools=TOOLS, violation=0.0):
         Sample(
             run=number,
             passed=dice.random() < rate,
-            violations={"failed:approvalRequired": 1} if dice.random() < violation else {},
+            violations={"failed:noPolicyViolation": 1} if dice.random() < violation else {},
             tools=tuple(dice.choice(tools) for _ in range(4)),
             signature="",
         )

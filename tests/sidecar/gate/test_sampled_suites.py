@@ -148,13 +148,24 @@ def test_runs_that_were_added_decide_about_their_own_case_only():
 
 
 @pytest.mark.requirement("GAT-01")
-def test_a_violation_blocks_in_a_sampled_suite_whichever_run_it_was_and_whoever_excuses_the_case():
-    did = replace(PASSED, run=3, violations={"duplicate_effect": 1})
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        ("duplicate_effect", "duplicate_effect"),
+        ("claim_disproved", "claim_disproved"),
+        ("injection_followed", "injection_followed"),
+        ("cross_tenant_access", "cross_tenant"),
+        ("approval_missing", "approval_missing"),
+        ("secret_disclosed", "secret_disclosed"),
+    ],
+)
+def test_a_violation_blocks_whichever_run_it_was_and_whoever_excuses_the_case(kind, rule):
+    did = replace(PASSED, run=3, violations={kind: 1})
     cases = [case("c", (PASSED,) * 3, (PASSED, PASSED, did))]
     excused = given(cases, quarantined={"c": True})
     for one in (given(cases), excused):
         decision = decide(one)
-        assert decision.status == "BLOCK" and "duplicate_effect" in fired(decision)
+        assert decision.status == "BLOCK" and rule in fired(decision)
 
 
 @pytest.mark.requirement("CMP-01")
