@@ -8,6 +8,7 @@ from sidecar.gate.report.html import Viewer
 
 _SCRIPTS: Final = (
     "words.js",
+    "rules.js",
     "page.js",
     "list.js",
     "payload.js",

@@ -4,6 +4,7 @@ makes it run or fetch anything."""
 import json
 import os
 import re
+from typing import get_args
 
 import pytest
 from built_tools import chromium
@@ -11,12 +12,15 @@ from msgspec.structs import replace
 from playwright.sync_api import sync_playwright
 from report_rig import EVIL, diff_report, evil_report, hostile_tape, long_tape, tape
 
+from processors.model.verdict import CaseClass
+from sidecar.evaluate.assertions.specs import SPECS
 from sidecar.gate.report import exhibit
 from sidecar.gate.report.exhibit import EVENTS_MAX, PAYLOAD_MAX, Exhibit, exhibited, tapes_of
 from sidecar.gate.report.model import Case, report
 from sidecar.gate.report.render import render
 from sidecar.gate.report.trail import run_of
 from sidecar.replay.diff import compare
+from sidecar.tape.faults import FaultCode
 from sidecar.tape.files import tape_codecs
 
 pytestmark = pytest.mark.requirement("RPT-01")
@@ -379,3 +383,22 @@ def test_without_scripts_the_report_stands_there_as_text(browser, tmp_path):
     page.goto(path.as_uri())
     assert "first divergence: agent a, input_changed (ARGS)" in page.inner_text("noscript")
     context.close()
+
+
+def test_every_rule_is_told_in_both_languages(opened):
+    rules = [
+        *SPECS, *get_args(CaseClass), "readable", "diff/changed", "comparable/codec",
+        "replay/prompt", *(f"tape/{code}" for code in get_args(FaultCode)),
+    ]  # fmt: skip
+    cases = tuple(Case(id=f"c{n}", rule=rule, status="fail") for n, rule in enumerate(rules))
+    cases += (Case(id="own", rule="of/somebody", status="fail"), Case(id="ok", status="pass"))
+    value = report(command="tape assert", title="t", outcome="fail", exit_code=1, cases=cases)
+    seen = opened(value)
+    english = seen.page.locator("p.rule").all_text_contents()
+    assert len(english) == len(rules)
+    seen.page.click("#language")
+    chinese = seen.page.locator("p.rule").all_text_contents()
+    assert len(chinese) == len(rules)
+    assert all(re.search("[\u4e00-\u9fff]", text) for text in chinese)
+    assert not any(re.search("[\u4e00-\u9fff]", text) for text in english)
+    seen.checked()

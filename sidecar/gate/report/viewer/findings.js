@@ -7,6 +7,7 @@ function caseWhy(one) {
     : one.severity === "warning"
       ? t("warning")
       : "";
+  const rule = one.status === "pass" ? null : ruleText(one.rule);
   const more = facts([
     [t("drift"), one.drift.join(", ")],
     [t("evidence"), one.evidence.length && one.run !== null ? jumps(one.run, one.evidence) : ""],
@@ -26,6 +27,7 @@ function caseWhy(one) {
     el("span", {}, one.detail),
     one.code ? " [" + one.code + "]" : null,
     weight ? el("span", { class: "badge warn" }, weight) : null,
+    rule ? el("p", { class: "note rule" }, rule) : null,
     one.places.length ? table([t("pointer"), t("left"), t("right")], placeRows(one.places)) : null,
     more.childElementCount ? more : null,
     one.steps.length
