@@ -3,17 +3,18 @@ one agent comes to.
 """
 
 import json
-import os
-import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from model_rig import ModelServer, Reply
 
+from sidecar.cli.scenario import command
 from sidecar.errors import SidecarError
 from sidecar.twins.files import load_suite
 
+ALLOW_ALL = Path(__file__).parents[3] / "policies" / "examples" / "allow_all"
 TWIN = """\
 twin: shop
 entities:
@@ -114,35 +115,47 @@ print(json.dumps({"output": said}))
 """
 
 
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 class Shell:
-    def __init__(self, folder):
+    """The command in this process, in a folder of the test's."""
+
+    def __init__(self, folder, capsys):
         self.folder = folder
+        self._capsys = capsys
         (folder / "twin.yaml").write_text(TWIN)
         (folder / "agent.py").write_text(AGENT)
+        self.configure("")
+
+    def configure(self, text):
+        """A policy that allows all is evaluated sooner than the one that ships."""
+        (self.folder / "sidecar.yaml").write_text(f"policy: {{bundle: '{ALLOW_ALL}'}}\n{text}")
 
     def suite(self, *scenarios, name="suite.yaml", head=HEAD):
         (self.folder / name).write_text(head + "".join(scenarios))
 
     def run(self, *words):
-        keep = ("PATH", "HOME", "LANG", "VIRTUAL_ENV")
-        kept = {name: os.environ[name] for name in keep if name in os.environ}
-        return subprocess.run(
-            [sys.executable, "-m", "sidecar", "scenario", *words],
-            cwd=self.folder,
-            env={**kept, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        self._capsys.readouterr()
+        try:
+            code, said = command.main([*words], prog_name="scenario", standalone_mode=False), ""
+        except SidecarError as error:
+            code, said = int(error.code), error.text()
+        out, err = self._capsys.readouterr()
+        return Done(code, out, err + said)
 
     def agent(self, mode):
-        return f"cmd:{sys.executable} agent.py {mode}"
+        return f"cmd:{sys.executable} -I agent.py {mode}"
 
 
 @pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
+def shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    return Shell(tmp_path, capsys)
 
 
 @pytest.mark.requirement("SCN-01")
@@ -259,14 +272,13 @@ def labelled(*pairs):
 @pytest.mark.requirement("JDG-01")
 def test_labels_make_a_judge_s_word_count(shell):
     shell.suite(JUDGED)
-    (shell.folder / "sidecar.yaml").write_text("")
     words = ("run", "suite.yaml", "--agent", shell.agent("good"))
     done = shell.run(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "fail semantic (decides nothing): fake/1" in done.stdout
     good = labelled(*[("pass", "thank you")] * 12, *[("fail", "no")] * 12)
     (shell.folder / "labels.yaml").write_text(LABELS + good)
-    (shell.folder / "sidecar.yaml").write_text(CONFIG)
+    shell.configure(CONFIG)
     done = shell.run("calibrate", "labels.yaml", "--to", "calibration.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(
@@ -319,7 +331,7 @@ def test_a_model_plays_the_user_and_both_runs_meet_the_same_one(shell):
     assert told["scenarios"][0]["outcome"] == "void"
     with ModelServer() as server:
         server.on("POST", "/v1/chat/completions", says)
-        (shell.folder / "sidecar.yaml").write_text(
+        shell.configure(
             f"synthetic_users: {{type: openai, url: '{server.openai}', model: m,"
             " allow_cidrs: [127.0.0.1/32]}\n"
         )
