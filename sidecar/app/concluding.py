@@ -20,6 +20,7 @@ from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening, replaying
 from sidecar.app.attesting import made_here
+from sidecar.app.repeating import repeated
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.chain import entry_of
@@ -28,7 +29,7 @@ from sidecar.gate.evidence import bundle
 from sidecar.gate.files import append_log, log_path, write_bundle
 from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
-from sidecar.replay.driver import Progress, ReplayPlan, replay
+from sidecar.replay.driver import Progress, ReplayPlan
 from sidecar.replay.planning import Asked, captured_plan, suite_plan
 from sidecar.replay.query import PREFIX, StoreQuery, read_query
 from sidecar.replay.reference import read_reference
@@ -70,7 +71,7 @@ def judge(
     loaded: Loaded, plan: ReplayPlan, how: Kept, *, jobs: int = 0, progress: Progress | None = None
 ) -> Verdict:
     """Run a plan, and keep the verdict on it. Raises SidecarError; inside no event loop."""
-    return _keep(loaded, plan, asyncio.run(_run(loaded, plan, jobs, progress)), how)
+    return _keep(loaded, plan, asyncio.run(_run(loaded, plan, how.policy, jobs, progress)), how)
 
 
 def _asked(loaded: Loaded, wanted: Wanted) -> Asked:
@@ -132,10 +133,10 @@ def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
 
 
 async def _run(
-    loaded: Loaded, plan: ReplayPlan, jobs: int, progress: Progress | None
+    loaded: Loaded, plan: ReplayPlan, policy: GatePolicy, jobs: int, progress: Progress | None
 ) -> ReplayResult:
     async with replaying.replay_ports(loaded) as ports:
-        return await replay(plan, ports, concurrency=jobs, progress=progress)
+        return await repeated(plan, ports, policy, concurrency=jobs, progress=progress)
 
 
 def _keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:

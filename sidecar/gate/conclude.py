@@ -55,6 +55,28 @@ def gate_input(
     )
 
 
+def more_runs(
+    pins: Pins, runs: tuple[EpisodeRecord, ...], policy: GatePolicy | None = None
+) -> dict[str, int]:
+    """How many runs a side each suspicious case of a sampled suite should have next, by case.
+
+    Empty where none needs more, and always in a suite that is declared deterministic. Asked again
+    after those runs, it ends within as many rounds as ``policy.runs`` has stages.
+    """
+    if pins.deterministic:
+        return {}
+    from sidecar.gate.paired import runs_wanted  # loads scipy
+
+    policy = policy or GatePolicy()
+    several = samples(pins.plans, runs)
+    concluded = [
+        one
+        for one in several
+        if all(run.passed is not None for run in (*one.baseline, *one.candidate))
+    ]
+    return runs_wanted(concluded, policy)
+
+
 def verdict_of(
     pins: Pins,
     runs: tuple[EpisodeRecord, ...],
@@ -66,7 +88,7 @@ def verdict_of(
     """The verdict that an input comes to."""
     decision, cases = decide(given), standings(given)
     ran: dict[str, list[str]] = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda one: one.run):
         if run.side == "candidate":
             ran.setdefault(run.case, []).append(run.conclusion)
     return Verdict(

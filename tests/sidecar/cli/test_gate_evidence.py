@@ -109,3 +109,38 @@ def test_the_stores_own_key_signs_where_none_is_named_and_lies_beside_the_data(t
     subprocess.run(made, check=True, capture_output=True)
     done = shell.run("gate", "verify", second["verdict_id"], "--key", "own.pub")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.requirement("GAT-02")
+def test_a_version_against_itself_in_a_sampled_suite_gives_the_noise_for_the_policy(tmp_path):
+    shell = Shell(tmp_path)
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(suite.read_text().replace("deterministic: true\n", ""))
+    done = shell.replay("good", "good", "--output", "json")
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["status"]) == (0, "WARN")
+    (cleared,) = (one for one in verdict["findings"] if one["rule"] == "success_not_cleared")
+    assert cleared["operands"]["needed"] > 100
+    (tmp_path / "gate.yaml").write_text(json.dumps({"noise": verdict["evidence"]["noise"]}))
+    again = shell.replay("good", "good", "--gate", "gate.yaml", "--output", "json")
+    told = json.loads(again.stdout)
+    assert "noise" in {one["name"] for one in told["evidence"]["measures"]}
+    assert shell.run("gate", "verify", told["verdict_id"]).returncode == 0
+    assert "more episodes a side needed" in shell.run("gate", "explain", told["verdict_id"]).stdout
+
+
+@pytest.mark.full
+@pytest.mark.requirement("GAT-02")
+def test_a_case_that_looks_worse_runs_three_and_then_seven_times_and_is_shown(tmp_path):
+    shell = Shell(tmp_path)
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(suite.read_text().replace("deterministic: true\n", ""))
+    verdict = json.loads(shell.replay("good", "bad", "--output", "json").stdout)
+    (case,) = verdict["evidence"]["cases"]
+    assert (verdict["status"], case["class"]) == ("BLOCK", "new_critical")
+    assert case["runs"] == ["failed"] * 7 and verdict["evidence"]["runs"] == 14
+    assert shell.run("gate", "verify", verdict["verdict_id"]).returncode == 0
+    (tmp_path / "gate.yaml").write_text("runs: []\n")
+    once = json.loads(shell.replay("good", "bad", "--gate", "gate.yaml", "--output", "json").stdout)
+    assert once["status"] is None and once["evidence"]["runs"] == 2
