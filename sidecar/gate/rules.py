@@ -202,7 +202,7 @@ RULES: tuple[Rule, ...] = (
         severity="undecided",
         operand="critical_suspected",
         says="critical cases look worse in too few runs to tell chance from regression",
-        remedy="run these cases again: first 3 runs a side, then 7",
+        remedy="let gate.yaml ask for more runs of such cases, as runs: [3, 7, 15]",
     ),
     Rule(
         id="success_not_cleared",
