@@ -18,6 +18,8 @@ from sidecar.app.concluding import Kept, Wanted, judge, planned
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
+from sidecar.cli.replay_tapes import replay_tapes
+from sidecar.errors import SidecarError
 from sidecar.gate.files import read_policy
 from sidecar.gate.policy import GatePolicy
 from sidecar.outcome import Exits, Outcome
@@ -36,13 +38,21 @@ _END = {
 @click.command("replay")
 @click.argument("suite", metavar="SUITE")
 @click.option("--baseline", metavar="REF", help="The version now in use.")
-@click.option("--candidate", metavar="REF", required=True, help="The version to be judged.")
+@click.option(
+    "--candidate", metavar="REF", help="The version to be judged; a folder of tapes has none."
+)
 @click.option(
     "--twin",
     "twins",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Twin for captured traffic; may be repeated.",
+    help="Twin for captured traffic or tapes: a file, or airline; may be repeated.",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    default=None,
+    help="World of the twins of tapes: a folder of <entity>.json or .json.gz.",
 )
 @click.option("--project", default=None, help="Whose verdict it is [default: the first project].")
 @click.option(
@@ -83,7 +93,8 @@ def command(
 ) -> int:
     """Run a suite, or captured traffic, against twins and give a gate verdict.
 
-    SUITE is a suite.yaml, or store:QUERY with service, trace, since, until, outcome or limit.
+    SUITE is a suite.yaml, store:QUERY with service, trace, since, until, outcome or limit, or a
+    folder of tapes, whose recorded calls are then made on the twins without a candidate.
     REF is cmd:COMMAND or py:module:callable. Without --baseline captured traffic is compared with
     what was recorded.
 
@@ -96,6 +107,13 @@ def command(
         …
     """
     configure_logging()
+    if Path(suite).is_dir():
+        _no_sides(more)
+        return replay_tapes(Path(suite), twins, more["state"], output=more["output"], exits=exits)
+    if more["candidate"] is None:
+        raise SidecarError("there is nothing to judge", where="--candidate", do="Name a version.")
+    if more["state"] is not None:
+        raise SidecarError("only the twins of tapes take a state", where="--state")
     loaded = load_config(config, store)
     policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
     keys = signing_keys(loaded, more["signing_keys"])
@@ -117,6 +135,16 @@ def command(
     said = to_json(told) if output == "json" else shown(verdict, output, exits, exits.code(end))
     say(said)
     return exits.code(end)
+
+
+def _no_sides(more: dict[str, Any]) -> None:
+    for name in ("candidate", "baseline", "gate", "evidence"):
+        if more[name] is not None:
+            raise SidecarError(
+                "a folder of tapes is replayed as it was recorded",
+                where=f"--{name}",
+                do="Leave it out.",
+            )
 
 
 @contextmanager

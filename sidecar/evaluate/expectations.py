@@ -18,6 +18,7 @@ from processors.model.detection import DetectionCode, DetectionSeverity
 from processors.model.names import OutcomeStatus
 from sidecar.errors import Problem
 from sidecar.evaluate.collateral import Collateral
+from sidecar.evaluate.ending import EndState, Said
 from sidecar.evaluate.expectation import Expectation, Status, pattern, type_of
 from sidecar.evaluate.limits import MaxCostUsd, MaxLatencyMs, MaxSteps
 from sidecar.evaluate.milestones import Milestones, Progress, Rubric
@@ -220,6 +221,8 @@ AnyExpectation = (
     | Rubric
     | Collateral
     | Semantic
+    | EndState
+    | Said
 )
 
 

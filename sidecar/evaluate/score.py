@@ -18,6 +18,7 @@ from processors.model.verdict import Score
 from sidecar.evaluate import (
     collateral,
     conduct,
+    ending,
     limits,
     milestones,
     outcome,
@@ -92,6 +93,8 @@ EVALUATORS: Final[Mapping[type[Expectation], Evaluator]] = {
     milestones.Progress: _plain(milestones.progress, "L2"),
     milestones.Rubric: _plain(milestones.rubric, "L2"),
     collateral.Collateral: _plain(collateral.collateral, "L2"),
+    ending.EndState: _plain(ending.end_state),
+    ending.Said: _plain(ending.said, "L2"),
     semantic.Semantic: Evaluator(evaluate=semantic.semantic, least="L2", level="J"),
 }
 

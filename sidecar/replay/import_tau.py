@@ -5,6 +5,8 @@
    position: ids repeat inside a run.
 2. What a model was asked is everything said before; a tool's result stays the text it was.
 3. The benchmark's reward is what was verified; one that was never computed is none.
+4. What a task wants (``actions``, ``outputs``) is a decision of the benchmark's, before anything is
+   said; a run without a task has none.
 """
 
 from collections.abc import Iterator
@@ -23,10 +25,13 @@ from sidecar.replay.import_tape import (
     parsed,
 )
 from sidecar.tape.compose import Fact
-from sidecar.tape.model import Header
+from sidecar.tape.model import Header, Status
 from sidecar.tape.value import address
 
 _AGENT = "agent"
+_USER_ENDS = "###STOP###"
+_HANDS_OVER = "transfer_to_human_agents"
+BENCHMARK, TASK = "benchmark", "task"
 
 
 def tau_runs(text: bytes, capture: Capture) -> Iterator[Imported]:
@@ -56,7 +61,8 @@ def _run(run: Any, capture: Capture) -> Imported:
     if not isinstance(messages, list) or not messages:
         raise Unimportable("it has no messages")
     task, trial = str(run.get("task_id", "")), str(run.get("trial", ""))
-    facts = list(_facts(messages))
+    task_facts = list(_asked(run.get("task")))
+    facts = [*task_facts, *_facts(messages, len(task_facts))]
     facts.append(_terminal(run, messages))
     prompts = [
         address(canonical(one["content"])) for one in messages if one.get("role") == "system"
@@ -72,10 +78,24 @@ def _run(run: Any, capture: Capture) -> Imported:
     return Imported(name=file_name(f"tau-{task}-{trial}"), header=header, facts=facts)
 
 
-def _facts(messages: list[Any]) -> Iterator[Fact]:
+def _asked(task: Any) -> Iterator[Fact]:
+    """What the benchmark wants of the run: the actions that lead where the world should end, and
+    what must be said.
+    """
+    if not isinstance(task, dict) or not isinstance(task.get("actions"), list):
+        return
+    actions = [
+        {"tool": str(one["name"]), "arguments": one.get("kwargs") or {}} for one in task["actions"]
+    ]
+    said = [str(text) for text in task.get("outputs") or ()]
+    wanted = {"actions": actions, "outputs": said}
+    yield Fact(kind="decision", agent=BENCHMARK, name=TASK, output=wanted, status="ok")
+
+
+def _facts(messages: list[Any], start: int) -> Iterator[Fact]:
     said: list[Any] = []
     waiting: list[tuple[int, str]] = []
-    seq = 0
+    seq = start
     for message in messages:
         role = message.get("role")
         if role == "user":
@@ -145,10 +165,21 @@ def _terminal(run: dict[str, Any], messages: list[Any]) -> Fact:
     answers = [one.get("content") for one in messages if one.get("role") == "assistant"]
     last = next((text for text in reversed(answers) if text), None)
     reward = run.get("reward")
+    cut = _cut_off(messages[-1])
     if not isinstance(reward, int | float) or not run.get("reward_computed", True):
         verified, reason = "unverified", "the run was never scored"
     else:
         verified = "verified_success" if reward == 1 else "verified_failure"
         reason = "the benchmark's reward"
     output = {"output": last, "claimed": None, "verified": verified, "reason": reason}
-    return Fact(kind="terminal", agent=_AGENT, output=output, status="ok")
+    ended: Status = "cancelled" if cut else "ok"
+    return Fact(kind="terminal", agent=_AGENT, output=output, status=ended)
+
+
+def _cut_off(last: dict[str, Any]) -> bool:
+    """Whether a run was stopped in the middle: its user had not said the end, and it was not
+    handed over.
+    """
+    if last.get("role") == "user":
+        return _USER_ENDS not in str(last.get("content") or "")
+    return last.get("role") == "tool" and last.get("name") != _HANDS_OVER

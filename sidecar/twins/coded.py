@@ -19,7 +19,7 @@ from msgspec import Struct
 from sidecar.twins import timeline
 from sidecar.twins.behaviour import Asked, Performed, TwinFailed, named_effect
 from sidecar.twins.effects import Unforeseen
-from sidecar.twins.world import World
+from sidecar.twins.world import NoSuchEntity, World
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -85,14 +85,14 @@ class Realm:
     def insert(self, entity: str, row: dict[str, Any]) -> None:
         """A new row. Raises Unforeseen where its key is there, or its schema refuses it."""
         key = self._checked(entity, row)
-        if key in self._world.table(entity):
+        if self._world.row(entity, key) is not None:
             raise Unforeseen(f"{entity} has a row {key!r} already")
         self._world.put_row(entity, row)
 
     def replace(self, entity: str, row: dict[str, Any]) -> None:
         """The row in place of the one with its key. Raises Unforeseen where there is none."""
         key = self._checked(entity, row)
-        if key not in self._world.table(entity):
+        if self._world.row(entity, key) is None:
             raise Unforeseen(f"{entity} has no row {key!r}")
         self._world.put_row(entity, row)
 
@@ -119,8 +119,10 @@ class Realm:
 
     def _checked(self, entity: str, row: Any) -> str:
         """The row's key, where its schema takes it."""
-        self._world.table(entity)
-        error = next(iter(self._schemas[entity].iter_errors(row)), None)
+        schema = self._schemas.get(entity)
+        if schema is None:
+            raise NoSuchEntity(f"there is no entity {entity!r}")
+        error = next(iter(schema.iter_errors(row)), None)
         if error is not None:
             place = "/".join(map(str, error.instance_path))
             raise Unforeseen(

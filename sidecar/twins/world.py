@@ -6,6 +6,7 @@ Rules
 2. Rows are read through functions (``row``, ``rows``, ``count``, ``sum``): an expression is never
    handed the whole world.
 3. ``digest`` is over all of it, in order: equal before and after an episode, or something leaked.
+   A row's own digest is kept until somebody was handed the row, and so could have edited it.
 """
 
 import hashlib
@@ -40,6 +41,8 @@ class World:
             name: {key_text(row[entity.key]): row for row in entity.rows}
             for name, entity in declaration.entities.items()
         }
+        self._handed: dict[str, set[str]] = {name: set() for name in self.tables}
+        self._digests: dict[str, dict[str, tuple[Any, bytes]]] = {name: {} for name in self.tables}
         self.flags: Cells = dict(declaration.flags)
         self.counters: Cells = {}
         self.keys: Cells = {}
@@ -68,6 +71,11 @@ class World:
 
     def table(self, entity: str) -> Cells:
         """The rows of an entity by key. Raises NoSuchEntity."""
+        table = self._table(entity)
+        self._digests[entity].clear()
+        return table
+
+    def _table(self, entity: str) -> Cells:
         try:
             return self.tables[entity]
         except KeyError:
@@ -76,12 +84,20 @@ class World:
 
     def row(self, entity: str, key: Any) -> Any:
         """The row, or None."""
-        return self.table(entity).get(key_text(key))
+        name = key_text(key)
+        row = self._table(entity).get(name)
+        self._handed[entity].add(name)
+        return row
 
     def rows(self, entity: str, wanted: Mapping[str, Any] | None = None) -> list[Any]:
         """The rows with these values, in order of insertion."""
-        found = self.table(entity).values()
-        return [row for row in found if not wanted or matches(row, wanted)]
+        found = [
+            (name, row)
+            for name, row in self._table(entity).items()
+            if not wanted or matches(row, wanted)
+        ]
+        self._handed[entity].update(name for name, _ in found)
+        return [row for _, row in found]
 
     def count(self, entity: str, wanted: Mapping[str, Any] | None = None) -> int:
         """How many such rows there are."""
@@ -108,7 +124,7 @@ class World:
 
     def put_row(self, entity: str, row: dict[str, Any]) -> None:
         """Insert the row, or replace the one with its key."""
-        self.journal.put(self.table(entity), self.key_of(entity, row), row)
+        self.journal.put(self._table(entity), self.key_of(entity, row), row)
 
     def key_of(self, entity: str, row: Mapping[str, Any]) -> str:
         """The text that names a row. Raises KeyError when the row has no key."""
@@ -126,17 +142,34 @@ class World:
         for (name, key), before in first.items():
             cells = self.flags if name == FLAGS else self.tables[name]
             after = cells.get(key)
+            if name != FLAGS:
+                self._handed[name].add(key)
             if not same(before, after):
                 changed.append(Change(entity=name, key=key, before=before, after=after))
         return tuple(changed)
 
     def digest(self) -> str:
         """``sha256:<hex>`` over everything, order included."""
+        tables = [(name, self._rows_digest(name, table)) for name, table in self.tables.items()]
         whole = [
-            *(self.tables, self.flags, self.counters, self.keys, self.calls, self._clock),
+            *(tables, self.flags, self.counters, self.keys, self.calls, self._clock),
             self.journal.mark(),
         ]
         return "sha256:" + hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+    def _rows_digest(self, entity: str, table: Cells) -> str:
+        """Over keys and rows in order."""
+        known, handed = self._digests[entity], self._handed[entity]
+        for name in handed:
+            known.pop(name, None)
+        handed.clear()
+        whole = hashlib.sha256()
+        for name, row in table.items():
+            kept = known.get(name)
+            if kept is None or kept[0] is not row:
+                kept = known[name] = row, hashlib.sha256(msgspec.json.encode([name, row])).digest()
+            whole.update(kept[1])
+        return whole.hexdigest()
 
 
 def key_text(key: Any) -> str:
