@@ -7,13 +7,14 @@ Rules
 import click
 
 from sidecar.cli.scenario_calibrate import calibrate
+from sidecar.cli.scenario_fuzz import fuzz
 from sidecar.cli.scenario_lint import lint
 from sidecar.cli.scenario_run import run
 
 
 @click.group("scenario")
 def command() -> None:
-    """Lint scenarios, run them against one agent without a gate, and calibrate their judge.
+    """Lint scenarios, run them without a gate, calibrate their judge, and find new ones.
 
     \b
     Example:
@@ -25,3 +26,4 @@ def command() -> None:
 command.add_command(lint)
 command.add_command(run)
 command.add_command(calibrate)
+command.add_command(fuzz)

@@ -41,6 +41,13 @@ def suite_plan(loaded: LoadedSuite, asked: Asked) -> ReplayPlan:
             "a suite needs a baseline", where="--baseline", do="Name the version now in use."
         )
     suite = loaded.suite
+    several = next((one.id for one in suite.scenarios if one.agents), None)
+    if several is not None:
+        raise SidecarError(
+            f"the scenario {several!r} is of several agents at once, which a replay does not run",
+            where="SUITE",
+            do="Run it with sidecar scenario fuzz SUITE --budget 0.",
+        )
     return ReplayPlan(
         suite=suite.suite,
         suite_version=suite.version,

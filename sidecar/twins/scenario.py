@@ -26,6 +26,7 @@ from sidecar.evaluate.matching import matches
 from sidecar.evaluate.state import STATE_VARIABLES
 from sidecar.expression.cel import ExpressionInvalid, compile_expression
 from sidecar.twins import timeline
+from sidecar.twins.company import AgentTask, Switch, company_problems
 from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problems
 from sidecar.twins.episode import Setting
 from sidecar.twins.group import Beginning, TwinGroup
@@ -95,6 +96,8 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: str = "1"
     reference: Reference | None = None
     user: User | None = None
+    agents: tuple[AgentTask, ...] = ()
+    schedule: tuple[Switch, ...] = ()
 
 
 class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,6 +136,8 @@ class Case(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     reference: Reference | None = None
     user: User | None = None
+    agents: tuple[AgentTask, ...] = ()
+    schedule: tuple[Switch, ...] = ()
 
     def setting(self, agent: str) -> Setting:
         """What holds for one episode of this case."""
@@ -213,6 +218,7 @@ def _scenario_problems(path: str, scenario: Scenario, group: TwinGroup) -> Itera
         if name not in flags:
             yield Problem(f"{path}.flags.{name}", f"there is no flag {name!r}")
     yield from fault_problems(f"{path}.faults", scenario.faults, tools)
+    yield from company_problems(path, scenario.agents, scenario.schedule)
     yield from expectation_problems(f"{path}.expect", scenario.expect, tools)
     for index, one in enumerate(scenario.expect):
         yield from _state_problems(f"{path}.expect.{index}", one, group)
@@ -295,6 +301,8 @@ def _case(suite: Suite, scenario: Scenario) -> Case:
         tags=scenario.tags,
         reference=scenario.reference,
         user=scenario.user,
+        agents=scenario.agents,
+        schedule=scenario.schedule,
     )
 
 
