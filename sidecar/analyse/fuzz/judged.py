@@ -108,7 +108,7 @@ def said(history: History) -> str:
     """What the agents answered, a line each."""
     outputs = [one.output for one in history.ends.values() if isinstance(one, Ended)]
     texts = [
-        one if isinstance(one, str) else msgspec.json.encode(_output(one)).decode()
+        one if isinstance(one, str) else msgspec.json.encode(_output(one), enc_hook=str).decode()
         for one in outputs
         if one is not None
     ]

@@ -53,7 +53,7 @@ class CallableAgent:
             self._turns.put(Ended(output=self._function(request, self._call)))
         except _Stopped:
             return
-        except Exception as error:  # whatever an agent raises is its crash, not ours
+        except (Exception, SystemExit) as error:  # whatever an agent raises is its crash
             self._turns.put(Crashed(kind=type(error).__name__, detail=str(error)))
 
     def _call(self, tool: str, arguments: dict[str, Any], key: str = "") -> Reply:

@@ -110,7 +110,7 @@ class GeneratorAgent:
         """Run to the first yield."""
         try:
             self._steps = self._function(request)
-        except Exception as error:  # whatever an agent raises is its crash, not ours
+        except (Exception, SystemExit) as error:  # whatever an agent raises is its crash
             return Crashed(kind=type(error).__name__, detail=str(error))
         return self._turn(None)
 
@@ -130,7 +130,7 @@ class GeneratorAgent:
             asked = next(self._steps) if reply is None else self._steps.send(reply)
         except StopIteration as end:
             return Ended(output=end.value)
-        except Exception as error:  # whatever an agent raises is its crash, not ours
+        except (Exception, SystemExit) as error:  # whatever an agent raises is its crash
             return Crashed(kind=type(error).__name__, detail=str(error))
         if not isinstance(asked, Asked):
             return Crashed(kind="NotAsked", detail=f"yielded {type(asked).__name__}, not Asked")

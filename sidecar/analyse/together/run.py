@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from processors.model.twin import Change
 from sidecar.analyse.together.moves import (
@@ -130,8 +130,11 @@ class _Player:
 
     def _turned(self, name: str, turn: Turn) -> None:
         if isinstance(turn, Asked):
-            self._asks[name] = turn
-            return
+            spoken = _spoken(turn)
+            if isinstance(spoken, Asked):
+                self._asks[name] = spoken
+                return
+            turn = spoken
         self._ends[name] = turn
         self._waits.pop(name, None)
 
@@ -160,6 +163,15 @@ def play(
     finally:
         for agent in agents.values():
             agent.stop()
+
+
+def _spoken(asked: Asked) -> Asked | Crashed:
+    """What is asked as JSON says it; the end of the agent where none can."""
+    try:
+        arguments = msgspec.json.decode(msgspec.json.encode(asked.arguments), type=dict[str, Any])
+    except (TypeError, ValueError, RecursionError, msgspec.ValidationError) as error:
+        return Crashed(kind="NotJson", detail=f"arguments of {asked.tool}: {error}")
+    return structs.replace(asked, arguments=arguments)
 
 
 def _text(asked: Asked) -> str:

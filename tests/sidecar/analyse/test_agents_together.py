@@ -140,12 +140,30 @@ def test_a_plain_callable_moves_only_when_told_and_ends_when_stopped(hall):
     assert modes(ran) == "abandoned_resource"
 
 
-def test_an_agent_that_raises_is_a_crash_of_the_run(hall):
-    def raising(request, call):
-        raise ValueError("no seat")
+def unspeakable(request, call):
+    call("take", {"seat": object()})
 
-    ran = bench(hall).run(hall.suite.scenarios[0], lambda: CallableAgent(raising))
-    assert ran.failed.signature.rule == "crash:ValueError"
+
+def raising(request, call):
+    raise ValueError("no seat")
+
+
+def leaving(request, call):
+    raise SystemExit(2)
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind"),
+    [(raising, "ValueError"), (leaving, "SystemExit"), (unspeakable, "NotJson")],
+)
+def test_an_agent_that_misbehaves_is_a_crash_of_the_run(hall, agent, kind):
+    ran = bench(hall).run(hall.suite.scenarios[0], lambda: CallableAgent(agent))
+    assert ran.failed.signature.rule == f"crash:{kind}"
+
+
+def test_an_answer_that_no_json_can_say_is_told_as_its_text(hall):
+    ran = bench(hall).run(hall.suite.scenarios[0], lambda: CallableAgent(lambda _, call: {"anna"}))
+    assert ran.failed is None
 
 
 def test_a_schedule_names_agents_that_are_there(hall):
