@@ -133,7 +133,8 @@ def written_report(report: Report, files: Sequence[Path]) -> dict[str, Any]:
 
 def _text(name: str, report: Report, files: Sequence[Path]) -> str:
     count = len(report.findings)
-    word = "FOUND" if count else "NOTHING"
+    as_it_is = "FAILS" if any(not one.void for one in report.as_it_is) else "NOTHING"
+    word = "FOUND" if count else as_it_is
     lines = [
         f"{word}  {name}: {count} failure{'' if count == 1 else 's'} in {report.episodes} episodes "
         f"({report.runs} runs), seed {report.seed}"
@@ -147,7 +148,7 @@ def _text(name: str, report: Report, files: Sequence[Path]) -> str:
             f"    episode {one.episode} ({one.arm}) of {one.base}{again}{least}: {path}",
         ]
     lines += [f"  {one.scenario}: {one.why}" for one in report.as_it_is]
-    if report.curve:
+    if report.episodes:
         lines += ["  episodes  signatures  features  unseen", *map(_point, report.curve)]
         lines.append(f"  at least {report.chao1:.0f} signatures by the uniform draws (Chao1)")
     lines.append(
