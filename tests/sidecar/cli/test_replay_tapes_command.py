@@ -1,0 +1,92 @@
+"""``sidecar replay FOLDER --twin`` as a user runs it: what is told, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidecar.cli.tape_import import write
+from sidecar.replay.import_tape import redactor_of
+from sidecar.replay.import_tau import tau_runs
+
+pytestmark = pytest.mark.requirement("TWN-05")
+
+RUN = {
+    "task_id": 1,
+    "trial": 0,
+    "reward": 1.0,
+    "task": {"actions": [{"name": "send_certificate", "kwargs": {"user_id": "ann", "amount": 5}}]},
+    "messages": [
+        {"role": "user", "content": "hello"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c",
+                    "function": {
+                        "name": "send_certificate",
+                        "arguments": '{"user_id": "ann", "amount": 5}',
+                    },
+                }
+            ],
+        },
+        {
+            "role": "tool",
+            "name": "send_certificate",
+            "content": "Certificate certificate_3221322 added to user ann with amount 5.",
+        },
+        {"role": "assistant", "content": "done"},
+    ],
+}
+
+
+def sidecar(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "sidecar", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "tapes").mkdir()
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "users.json").write_text(
+        json.dumps({"ann": {"payment_methods": {}, "reservations": []}})
+    )
+    (one,) = tau_runs(json.dumps([RUN]).encode(), "full")
+    write(one, tmp_path / "tapes" / "a.tape", "packed", redactor_of("full"), content=True)
+    return tmp_path
+
+
+def test_runs_are_judged_on_the_twin_and_told(folder):
+    words = ("replay", "tapes", "--twin", "airline", "--state", "world", "--output", "json")
+    ended = sidecar(folder, *words)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert (told["runs"], told["judged"], told["pass_hat"]) == (1, 1, {"1": 1.0})
+    assert told["cases"][0]["verified"] == told["cases"][0]["recorded"] == "verified_success"
+    assert told["fidelity"]["tools"][0]["matches"]["exact"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("tapes",), 3, "needs a twin"),
+        (("tapes", "--twin", "airline", "--candidate", "cmd:x"), 3, "as it was recorded"),
+        (("tapes", "--twin", "airline", "--state", "tapes"), 3, "has no state of these twins"),
+        (("world", "--twin", "airline"), 2, "there are no tapes"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said(folder, words, code, says):
+    ended = sidecar(folder, "replay", *words)
+    assert (ended.returncode, says in ended.stderr) == (code, True), ended.stderr
+    assert "Traceback" not in ended.stderr
