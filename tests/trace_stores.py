@@ -12,12 +12,14 @@ from sidecar.store.envelope import Sealer
 from sidecar.store.location import read_location
 from sidecar.store.postgres import outbox as postgres_outbox
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.episodes import PostgresEpisodes
 from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.published import PostgresPublished
 from sidecar.store.postgres.traces import PostgresTraces
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.sqlite import outbox as sqlite_outbox
 from sidecar.store.sqlite.connection import open_database
+from sidecar.store.sqlite.episodes import SqliteEpisodes
 from sidecar.store.sqlite.published import SqlitePublished
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
 from sidecar.store.sqlite.verdicts import SqliteVerdicts
@@ -62,6 +64,10 @@ class OnSqlite:
     def verdicts(self):
         """The gate's."""
         return self._part(SqliteVerdicts(self.path))
+
+    def episodes(self):
+        """Replays in shards."""
+        return self._part(SqliteEpisodes(self.path))
 
     def outbox(self):
         """The exporters' side."""
@@ -122,6 +128,10 @@ class OnPostgres:
     def verdicts(self):
         """The gate's."""
         return self._part(PostgresVerdicts(self.database))
+
+    def episodes(self):
+        """Replays in shards."""
+        return self._part(PostgresEpisodes(self.database))
 
     def outbox(self):
         """The exporters' side."""

@@ -71,7 +71,7 @@ def judge(
     loaded: Loaded, plan: ReplayPlan, how: Kept, *, jobs: int = 0, progress: Progress | None = None
 ) -> Verdict:
     """Run a plan, and keep the verdict on it. Raises SidecarError; inside no event loop."""
-    return _keep(loaded, plan, asyncio.run(_run(loaded, plan, how.policy, jobs, progress)), how)
+    return keep(loaded, plan, asyncio.run(_run(loaded, plan, how.policy, jobs, progress)), how)
 
 
 def _asked(loaded: Loaded, wanted: Wanted) -> Asked:
@@ -139,7 +139,8 @@ async def _run(
         return await repeated(plan, ports, policy, concurrency=jobs, progress=progress)
 
 
-def _keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
+def keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
+    """The verdict on a result, with its evidence written and its log continued."""
     verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=how.policy)
     store = Path(loaded.store_folder) / "evidence"
     folder = (how.folder or store) / verdict.verdict_id

@@ -10,6 +10,7 @@ from sidecar.config import Loaded
 from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.store.backend import (
     Backend,
+    EpisodesStore,
     KeyBook,
     LedgerReader,
     PublishedStore,
@@ -116,6 +117,13 @@ def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[VerdictSto
     """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
     with open_backend(loaded) as stores, closing(stores.verdicts(write=write)) as verdicts:
         yield verdicts
+
+
+@contextmanager
+def open_episodes(loaded: Loaded) -> Iterator[EpisodesStore]:
+    """The replays in shards; the store is made when absent. Raises StoreUnavailable."""
+    with open_backend(loaded) as stores, closing(stores.episodes(write=True)) as episodes:
+        yield episodes
 
 
 def existing(loaded: Loaded) -> Path:

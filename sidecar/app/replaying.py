@@ -41,3 +41,12 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
             judge=judge,
             users=users,
         )
+
+
+async def policy_revision(loaded: Loaded) -> str:
+    """The revision of the policy that a replay decides by."""
+    policy = policy_port(loaded.config.policy, loaded)
+    if not policy.revision:  # an OPA server tells when it is asked
+        async with AsyncExitStack() as stack:
+            await start(stack, policy)
+    return policy.revision

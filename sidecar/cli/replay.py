@@ -13,12 +13,15 @@ from typing import Any
 import click
 import msgspec
 
+from processors.model.verdict import Verdict
 from sidecar.app.attesting import signing_keys
 from sidecar.app.concluding import Kept, Wanted, judge, planned
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
+from sidecar.cli.replay_shards import in_shards, named, replay_part, replay_shards
 from sidecar.cli.replay_tapes import replay_tapes
+from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.files import read_policy
 from sidecar.gate.policy import GatePolicy
@@ -36,7 +39,7 @@ _END = {
 
 
 @click.command("replay")
-@click.argument("suite", metavar="SUITE")
+@click.argument("suite", metavar="SUITE", required=False)
 @click.option("--baseline", metavar="REF", help="The version now in use.")
 @click.option(
     "--candidate", metavar="REF", help="The version to be judged; a folder of tapes has none."
@@ -67,7 +70,32 @@ _END = {
     default=None,
     help="gate.yaml with margins, owners and quarantine [default: the gate's own].",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Episodes at once.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 1000),
+    default=None,
+    help="Runs of each case on a side [default: 2 where deterministic, else 1].",
+)
+@click.option("--jobs", type=click.IntRange(1, 1024), default=None, help="Episodes at once.")
+@click.option(
+    "--executor",
+    type=click.Choice(["inline", "process", "ray"]),
+    default=None,
+    help="Where episodes run [default: process for callables on twins].",
+)
+@click.option("--resume", "resumed", metavar="RUN", help="Go on with a run, or join it.")
+@click.option("--shards", type=click.IntRange(1, 100_000), help="Run one part of so many.")
+@click.option(
+    "--shard-index",
+    type=click.IntRange(0),
+    help="Which part, from 0 [JOB_COMPLETION_INDEX of a Kubernetes Indexed Job].",
+    envvar="JOB_COMPLETION_INDEX",
+)
+@click.option(
+    "--parts",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the parts: written with --shards, merged into a verdict without.",
+)
 @click.option(
     "--evidence",
     type=click.Path(file_okay=False, path_type=Path),
@@ -84,7 +112,7 @@ _END = {
 @profiled(warn=True)
 @common(outputs=("text", "json", "junit", "markdown", "sarif", "github", "html"))
 def command(
-    suite: str,
+    suite: str | None,
     twins: tuple[Path, ...],
     config: str | None,
     store: str | None,
@@ -96,7 +124,7 @@ def command(
     SUITE is a suite.yaml, store:QUERY with service, trace, since, until, outcome or limit, or a
     folder of tapes, whose recorded calls are then made on the twins without a candidate.
     REF is cmd:COMMAND or py:module:callable. Without --baseline captured traffic is compared with
-    what was recorded.
+    what was recorded. A callable that takes (request, call) runs straight on the twins.
 
     \b
     Example:
@@ -107,16 +135,36 @@ def command(
         …
     """
     configure_logging()
-    if Path(suite).is_dir():
+    if suite is not None and Path(suite).is_dir():
         _no_sides(more)
         return replay_tapes(Path(suite), twins, more["state"], output=more["output"], exits=exits)
-    if more["candidate"] is None:
+    if more["candidate"] is None and more["resumed"] is None:
         raise SidecarError("there is nothing to judge", where="--candidate", do="Name a version.")
     if more["state"] is not None:
         raise SidecarError("only the twins of tapes take a state", where="--state")
     loaded = load_config(config, store)
     policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
+    if more["shards"] is not None:
+        return replay_part(loaded, named(suite, twins, config, store, more), more)
     keys = signing_keys(loaded, more["signing_keys"])
+    how = Kept(policy=policy, keys=keys, folder=more["evidence"])
+    if more["resumed"] is not None or in_shards(more):
+        verdict = replay_shards(loaded, named(suite, twins, config, store, more), more, how)
+    else:
+        verdict = _replayed(loaded, suite, twins, more, how)
+    output = more["output"]
+    end = _END[verdict.status]
+    told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
+    said = to_json(told) if output == "json" else shown(verdict, output, exits, exits.code(end))
+    say(said)
+    return exits.code(end)
+
+
+def _replayed(
+    loaded: Loaded, suite: str | None, twins: tuple[Path, ...], more: dict[str, Any], how: Kept
+) -> Verdict:
+    if suite is None:
+        raise SidecarError("there is nothing to replay", where="SUITE", do="Name a suite.")
     wanted = Wanted(
         suite=suite,
         twins=twins,
@@ -126,15 +174,8 @@ def command(
         },
     )
     plan = planned(loaded, wanted, talk)
-    how = Kept(policy=policy, keys=keys, folder=more["evidence"])
     with _progress(plan) as progress:
-        verdict = judge(loaded, plan, how, jobs=more["jobs"] or 0, progress=progress)
-    output = more["output"]
-    end = _END[verdict.status]
-    told = {**msgspec.to_builtins(verdict), **exits.told(end, verdict.status or "UNDECIDED")}
-    said = to_json(told) if output == "json" else shown(verdict, output, exits, exits.code(end))
-    say(said)
-    return exits.code(end)
+        return judge(loaded, plan, how, jobs=more["jobs"] or 0, progress=progress)
 
 
 def _no_sides(more: dict[str, Any]) -> None:

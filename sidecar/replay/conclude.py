@@ -70,7 +70,7 @@ def asked(of: Of, left: Left) -> tuple[Question, ...]:
     if not any(isinstance(one, Semantic) for one in of.case.expect):
         return ()
     said = [turn.user for turn in left.agent.turns] or [of.case.input]
-    texts = [_text(one) or "" for one in said]
+    texts = [answer_text(one) or "" for one in said]
     return questions(of.case.expect, _observed(of, left, whole_trace(of, left)), "\n".join(texts))
 
 
@@ -79,8 +79,8 @@ def record(of: Of, left: Left, opinions: Mapping[str, Opinion] | None = None) ->
     receipts = tuple(fact.receipt for fact in left.facts)
     trace = whole_trace(of, left)
     observed = structs.replace(_observed(of, left, trace), opinions=opinions or {})
-    completed, expected = _completed(left.agent, trace), scores(of.case.expect, observed)
-    found = (completed, *expected)
+    ran, expected = completed(left.agent, trace), scores(of.case.expect, observed)
+    found = (ran, *expected)
     told = Told(
         agent=left.agent,
         trace=trace,
@@ -99,7 +99,7 @@ def record(of: Of, left: Left, opinions: Mapping[str, Opinion] | None = None) ->
         agent=left.agent,
         trace=trace,
         scores=found,
-        conclusion="failed" if completed.status == "fail" else conclude(expected),
+        conclusion="failed" if ran.status == "fail" else conclude(expected),
         digest=run_digest(told),
         receipts=receipts,
         events=left.events,
@@ -118,7 +118,7 @@ def _observed(of: Of, left: Left, trace: AgentTrace) -> Observed:
         events=left.events,
         changes=left.changes,
         world=left.world,
-        said=tuple(_text(turn.agent) or "" for turn in left.agent.turns[:-1]),
+        said=tuple(answer_text(turn.agent) or "" for turn in left.agent.turns[:-1]),
     )
 
 
@@ -215,7 +215,7 @@ def _steps_of_calls(trace: AgentTrace, facts: Sequence[ReceiptFact]) -> dict[str
 
 def _told(of: Of, left: Left) -> AgentTrace:
     built = build(_rooted(of, left.telemetry), project=of.project, now_ns=of.ended_ns)
-    output = _text(left.agent.output)
+    output = answer_text(left.agent.output)
     if not built:
         return AgentTrace(
             trace_id=of.trace_id,
@@ -261,7 +261,8 @@ def _placed(fact: ReceiptFact, trace: AgentTrace) -> ReceiptFact:
     return structs.replace(fact, receipt=receipt)
 
 
-def _completed(agent: AgentExit, trace: AgentTrace) -> Score:
+def completed(agent: AgentExit, trace: AgentTrace) -> Score:
+    """Whether the agent ran to an answer: a required expectation of every scenario."""
     why = unanswered(agent, trace)
     return Score(
         expectation=COMPLETED,
@@ -287,7 +288,8 @@ def _void(left: Left) -> str | None:
     return None
 
 
-def _text(output: Any) -> str | None:
+def answer_text(output: Any) -> str | None:
+    """An answer as the trace's final output: text as it is, anything else as JSON."""
     if output is None or output == "":
         return None
     return output if isinstance(output, str) else msgspec.json.encode(output).decode()

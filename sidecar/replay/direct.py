@@ -6,7 +6,7 @@ Rules
 3. There is no gateway, so there are no receipts and no approvals: expectations about them are
    skipped, and a skipped one never passes.
 
-This is how scenarios are linted and twins tried; a verdict needs the gateway's path (``driver``).
+This is how scenarios are linted, twins tried, and callables that take a second argument replayed.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,8 @@ from processors.verify.detect import detect
 from processors.verify.outcome import judge
 from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import Conclusion, conclude, scores
-from sidecar.replay.conclude import twin_evidence
+from sidecar.replay.conclude import answer_text, completed, twin_evidence
+from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest
 from sidecar.twins.episode import Call, Reply
 from sidecar.twins.group import GroupEpisode, TwinGroup
 from sidecar.twins.scenario import Case
@@ -32,6 +33,7 @@ from sidecar.twins.world import World
 
 CallTool = Callable[..., Reply]
 Agent = Callable[[dict[str, Any], CallTool], Any]
+EndedAgent = Callable[[dict[str, Any], CallTool], AgentExit]
 
 
 class DirectRun(Struct, frozen=True, kw_only=True):
@@ -46,10 +48,86 @@ class DirectRun(Struct, frozen=True, kw_only=True):
     clean: bool
 
 
+class Of(Struct, frozen=True, kw_only=True):
+    """Which episode a record is of; ``request`` is what its agent is given."""
+
+    case: Case
+    side: Side
+    run: int
+    request: dict[str, Any]
+
+
+class _Played(Struct, frozen=True, kw_only=True):
+    """An episode that has ended and been judged; its worlds are still as it left them."""
+
+    episode: GroupEpisode
+    observed: Observed
+    ended: AgentExit
+
+
 def run_direct(
     case: Case, agent: Agent, group: TwinGroup, worlds: Mapping[str, World]
 ) -> DirectRun:
     """Run ``agent(request, call)`` on worlds of the group; ``call(tool, arguments, key="")``."""
+
+    def ended(request: dict[str, Any], call: CallTool) -> AgentExit:
+        return AgentExit(ending="completed", exit_code=0, output=agent(request, call))
+
+    played = _play(case, case.request(), ended, group, worlds)
+    found = scores(case.expect, played.observed)
+    return DirectRun(
+        trace=played.observed.trace,
+        events=played.observed.events,
+        scores=found,
+        conclusion=conclude(found),
+        clean=played.episode.close(),
+    )
+
+
+def record_direct(
+    of: Of, agent: EndedAgent, group: TwinGroup, worlds: Mapping[str, World]
+) -> EpisodeRecord:
+    """The record of one episode; nothing in it depends on when or where it ran."""
+    played = _play(of.case, of.request, agent, group, worlds)
+    observed, ended = played.observed, played.ended
+    answered, expected = completed(ended, observed.trace), scores(of.case.expect, observed)
+    told = Told(
+        agent=ended,
+        trace=observed.trace,
+        scores=(answered, *expected),
+        events=observed.events,
+        changes=observed.changes,
+        ids=(observed.trace.trace_id,),
+    )
+    gap = next((event for event in observed.events if event.kind == "gap"), None)
+    void = f"twin_gap: {gap.tool}: {gap.detail}" if gap is not None else None
+    made = EpisodeRecord(
+        episode=f"{of.case.id}/{of.side}-{of.run}",
+        case=of.case.id,
+        side=of.side,
+        run=of.run,
+        seed=of.case.seed,
+        agent=ended,
+        trace=observed.trace,
+        scores=told.scores,
+        conclusion="failed" if answered.status == "fail" else conclude(expected),
+        digest=run_digest(told),
+        events=observed.events,
+        changes=observed.changes,
+        void=void,
+    )
+    if played.episode.close():
+        return made
+    return structs.replace(made, void=made.void or "twin_leak: the world was not as before")
+
+
+def _play(
+    case: Case,
+    request: dict[str, Any],
+    agent: EndedAgent,
+    group: TwinGroup,
+    worlds: Mapping[str, World],
+) -> _Played:
     episode = GroupEpisode(group, worlds, case.setting("direct"))
     episode.begin(case.beginning)
     replies: list[tuple[str, Reply]] = []
@@ -60,25 +138,20 @@ def run_direct(
         replies.append((name, reply))
         return reply
 
-    output = agent(case.request(), call)
+    ended = agent(request, call)
     events = tuple(episode.events)
-    trace = _trace(case, events, dict(replies), output)
+    trace = _trace(case, events, dict(replies), ended.output)
     recorded = tuple(_recorded(event) for event in events if event.kind != "fault_fired")
     evidence = (*recorded, *twin_evidence(events, trace, (), group.tools))
     trace = judge(structs.replace(trace, evidence=evidence), tools=group.tools, now_ns=2**62)
-    trace = detect(trace, tools=group.tools)
     observed = Observed(
-        trace=trace,
+        trace=detect(trace, tools=group.tools),
         tools=group.tools,
         events=events,
         changes=episode.changes(),
         world=episode.view(),
     )
-    found = scores(case.expect, observed)
-    clean = episode.close()
-    return DirectRun(
-        trace=trace, events=events, scores=found, conclusion=conclude(found), clean=clean
-    )
+    return _Played(episode=episode, observed=observed, ended=ended)
 
 
 def _trace(
@@ -93,7 +166,7 @@ def _trace(
             for event in events
             if event.kind != "fault_fired"
         ),
-        final_output=output if isinstance(output, str) else None,
+        final_output=answer_text(output),
     )
 
 

@@ -13,8 +13,10 @@ Rules
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -58,18 +60,22 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     recorded: tuple[EpisodeRecord, ...] = ()
     source: str = "suite"
     program_version: str = ""
+    runs: int = 0
 
     @property
     def repeats(self) -> int:
-        """How often each case runs on a side: twice where determinism is declared."""
-        return 2 if self.deterministic else 1
+        """How often each case runs on a side: as asked; else twice where it is deterministic."""
+        return self.runs or (2 if self.deterministic else 1)
 
 
-class _Job(Struct, frozen=True, kw_only=True):
+class Job(Struct, frozen=True, kw_only=True):
+    """One episode to run."""
+
     case: Case
     side: Side
     run: int
     agent: AgentRef
+    request: dict[str, Any] = {}
 
 
 async def replay(
@@ -83,15 +89,9 @@ async def replay(
     StoreUnavailable.
     """
     started_ns = clock.now_ns()
-    stage = Stage(plan.group, ports, plan.project)
-    try:
-        await stage.start()
-        company = _Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress)
-        with guarded(company.mark):
-            runs = await company.run(_jobs(plan))
-    finally:
-        await stage.stop()
-    pins = _pins(plan, ports.policy.revision)
+    async with company(plan, ports, concurrency=concurrency, progress=progress) as running:
+        runs = await running.run(_jobs(plan))
+    pins = pins_of(plan, ports.policy.revision)
     everything = (*plan.recorded, *runs)
     return ReplayResult(
         pins=pins,
@@ -102,7 +102,26 @@ async def replay(
     )
 
 
-class _Company:
+@asynccontextmanager
+async def company(
+    plan: ReplayPlan,
+    ports: StagePorts,
+    *,
+    concurrency: int = 0,
+    progress: Progress | None = None,
+) -> AsyncIterator["Company"]:
+    """A stage for episodes of a plan. Raises SidecarError, StoreUnavailable."""
+    stage = Stage(plan.group, ports, plan.project)
+    try:
+        await stage.start()
+        made = Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress)
+        with guarded(made.mark):
+            yield made
+    finally:
+        await stage.stop()
+
+
+class Company:
     """The episodes of one replay, and the worlds they take turns in."""
 
     def __init__(
@@ -122,7 +141,8 @@ class _Company:
         self._idle: list[dict[str, World]] = []
         self.mark = clock.new_id()
 
-    async def run(self, jobs: Sequence[_Job]) -> tuple[EpisodeRecord, ...]:
+    async def run(self, jobs: Sequence[Job]) -> tuple[EpisodeRecord, ...]:
+        """The records of these episodes, in their order."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(self._in_turn(job)) for job in jobs]
@@ -130,14 +150,14 @@ class _Company:
             raise group.exceptions[0] from None  # one fault of ours is enough to tell
         return tuple(task.result() for task in running)
 
-    async def _in_turn(self, job: _Job) -> EpisodeRecord:
+    async def _in_turn(self, job: Job) -> EpisodeRecord:
         async with self._places:
             made = await self._episode(job)
         if self._progress is not None:
             self._progress(made)
         return made
 
-    async def _episode(self, job: _Job) -> EpisodeRecord:
+    async def _episode(self, job: Job) -> EpisodeRecord:
         plan, name, started_ns = self._plan, clock.new_id(), clock.now_ns()
         worlds = self._idle.pop() if self._idle else plan.group.open()
         episode = GroupEpisode(plan.group, worlds, job.case.setting(plan.agent))
@@ -151,7 +171,7 @@ class _Company:
             deadline_s=plan.deadline_s,
             mark=f"{self.mark}.{name}",
         )
-        ended = await converse(launch, job.case, self._users)
+        ended = await converse(launch, job.case, self._users, job.request)
         taken = await self._stage.take(name)
         of = Of(
             case=job.case,
@@ -200,13 +220,13 @@ def _hidden(text: bytes, token: str) -> bytes:
     return text.replace(token.encode(), b"<token>")
 
 
-def _jobs(plan: ReplayPlan) -> list[_Job]:
+def _jobs(plan: ReplayPlan) -> list[Job]:
     sides: list[tuple[Side, AgentRef]] = [
         ("baseline", plan.baseline),
         ("candidate", plan.candidate),
     ]
     return [
-        _Job(case=case, side=side, run=run, agent=agent)
+        Job(case=case, side=side, run=run, agent=agent)
         for case in plan.cases
         for side, agent in sides
         if agent.kind != "recorded"
@@ -214,7 +234,8 @@ def _jobs(plan: ReplayPlan) -> list[_Job]:
     ]
 
 
-def _pins(plan: ReplayPlan, policy_revision: str) -> Pins:
+def pins_of(plan: ReplayPlan, policy_revision: str) -> Pins:
+    """What a verdict on this plan pins; without a gateway there is no ``policy_revision``."""
     return Pins(
         suite=plan.suite,
         suite_version=plan.suite_version,

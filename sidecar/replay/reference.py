@@ -1,8 +1,9 @@
 """What ``--baseline`` and ``--candidate`` name: an agent that can be run.
 
 Rules
-1. ``cmd:COMMAND`` is split as a shell would, and no shell is started. ``py:module:callable`` is
-   called in a process of its own.
+1. ``cmd:COMMAND`` is split as a shell would, and no shell is started. ``py:module:callable`` that
+   takes the request alone is called in a process of its own; one that takes the tools too
+   (``call``) is called by a worker, straight on the twins.
 2. Anything else is refused with the forms that exist.
 """
 
@@ -21,7 +22,7 @@ _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 class AgentRef(Struct, frozen=True, kw_only=True):
     """An agent. ``text`` is as given; ``argv`` what is executed (empty for recorded behaviour)."""
 
-    kind: Literal["cmd", "py", "recorded"]
+    kind: Literal["cmd", "py", "call", "recorded"]
     text: str
     argv: tuple[str, ...] = ()
 

@@ -4,22 +4,57 @@ Rules
 1. The callable is called once with the request and must answer a mapping; its ``output`` is the
    answer.
 2. The folder the replay was started in comes first on the path, as for ``python -c``.
+3. Whether it takes tools beside the request is asked of a process too (``--takes``): a coordinator
+   never imports what it judges.
 """
 
 import importlib
+import inspect
+import subprocess
 import sys
 from typing import Any
 
 import msgspec
 
+_TAKES = "--takes"
+_TAKES_SECONDS = 60
+
+
+def takes_tools(argv: tuple[str, ...]) -> bool:
+    """Whether the callable of a ``py:`` reference takes the request and the tools.
+
+    One that cannot be imported takes none: its episodes will say why.
+    """
+    asked = (*argv[:-1], _TAKES, argv[-1])
+    try:
+        said = subprocess.run(  # noqa: S603 (our own interpreter and module)
+            asked, capture_output=True, timeout=_TAKES_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return said.returncode == 0 and said.stdout.strip().endswith(b"2")
+
+
+def _takes(target: Any) -> int:
+    places = inspect.signature(target).parameters.values()
+    needed = [
+        one
+        for one in places
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(needed)
+
 
 def main(argv: list[str], stdin: bytes) -> int:
     """Call the named callable with the JSON on stdin; exit status 0, or 1 where it is of no use."""
-    module_name, _, attribute = argv[0].partition(":")
+    module_name, _, attribute = argv[-1].partition(":")
     sys.path.insert(0, "")
     target: Any = importlib.import_module(module_name)
     for name in attribute.split("."):
         target = getattr(target, name)
+    if argv[0] == _TAKES:
+        sys.stdout.write(f"\n{_takes(target)}\n")
+        return 0
     answer = target(msgspec.json.decode(stdin))
     if not isinstance(answer, dict):
         sys.stderr.write(f"{argv[0]} answered {type(answer).__name__}, not a mapping\n")
@@ -31,4 +66,4 @@ def main(argv: list[str], stdin: bytes) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], sys.stdin.buffer.read()))
+    sys.exit(main(sys.argv[1:], b"" if _TAKES in sys.argv else sys.stdin.buffer.read()))

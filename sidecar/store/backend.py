@@ -23,6 +23,7 @@ from sidecar.store.ports import (
     AuditTrail,
     Calls,
     Checked,
+    Episodes,
     ExportProgress,
     Facts,
     GatewayLedger,
@@ -173,6 +174,10 @@ class VerdictStore(Verdicts, Closing, Protocol):
     """Gate verdicts."""
 
 
+class EpisodesStore(Episodes, Closing, Protocol):
+    """Replays in shards."""
+
+
 class Backend(Closing, Protocol):
     """Every store but the journal, which stays in files beside its receiver.
 
@@ -233,4 +238,8 @@ class Backend(Closing, Protocol):
 
     def verdicts(self, *, write: bool) -> VerdictStore:
         """Gate verdicts."""
+        ...
+
+    def episodes(self, *, write: bool) -> EpisodesStore:
+        """Replays in shards."""
         ...

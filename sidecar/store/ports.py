@@ -6,7 +6,7 @@ Rules
 3. Each owner's ports stand together; a caller asks for the narrowest one it needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
 from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
+from sidecar.store.episodes import KeptEpisode, ReplayRun, RunProgress, ShardClaim
 from sidecar.store.glass import BreakGlass, GlassBallot
 from sidecar.store.journal import DamagedRecord, JournalEntry, JournalRecord
 from sidecar.store.ledger import (
@@ -209,6 +210,44 @@ class Verdicts(Protocol):
 
     def list_verdicts(self, query: VerdictQuery) -> list[VerdictSummary]:
         """Matching verdicts, newest first."""
+        ...
+
+
+class Episodes(Protocol):
+    """Replays in shards: who works on what, and what came of each episode."""
+
+    def begin_run(self, run: ReplayRun) -> ReplayRun:
+        """Keep a run and its shards; the one of that name where there is one."""
+        ...
+
+    def find_run(self, run_id: str) -> ReplayRun | None:
+        """The run of that name, or None."""
+        ...
+
+    def claim_shard(
+        self, run_id: str, owner: str, *, now_ns: int, until_ns: int
+    ) -> ShardClaim | None:
+        """Take the lease of a shard that nobody has; None where there is none now."""
+        ...
+
+    def extend_claim(self, claim: ShardClaim, until_ns: int) -> bool:
+        """Move the end of a lease (the past gives it back); False where it is another's now."""
+        ...
+
+    def finish_shard(self, claim: ShardClaim, episodes: Sequence[KeptEpisode], took_ns: int) -> int:
+        """Keep what came of a shard, whoever has its lease by now; how many were new."""
+        ...
+
+    def run_progress(self, run_id: str) -> RunProgress:
+        """How far a run is."""
+        ...
+
+    def episodes_of(self, run_id: str, *, after: int = -1) -> Iterator[KeptEpisode]:
+        """The episodes of a run in order of their places, read a page at a time."""
+        ...
+
+    def end_run(self, run_id: str, verdict_id: str) -> None:
+        """Note the verdict, and let go of shards and episodes."""
         ...
 
 

@@ -6,6 +6,8 @@ import pytest
 import yaml
 from deployed import KUBERNETES, containers_of, manifests, pods, script
 
+from sidecar.cli.root import root
+
 
 def of(kind, folder):
     return [
@@ -20,7 +22,7 @@ def test_every_manifest_fits_the_api():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("folder", ["sidecar", "gateway"])
+@pytest.mark.parametrize("folder", ["sidecar", "gateway", "replay"])
 def test_kustomizations_name_every_file_beside_them(folder):
     here = KUBERNETES[0].parents[1] / folder
     named = yaml.safe_load((here / "kustomization.yaml").read_text())["resources"]
@@ -42,6 +44,26 @@ def test_pods_satisfy_the_restricted_standard(folder):
             mounts = {mount["name"] for mount in each.spec.get("volumeMounts", [])}
             known = {volume["name"] for volume in pod["volumes"]} | {"data"}
             assert mounts <= known, each.where
+
+
+@pytest.mark.requirement("CRV-01")
+@pytest.mark.requirement("ISO-01")
+def test_a_replay_in_parts_runs_each_of_them_and_reaches_nobody():
+    (job,) = of("Job", "replay")
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert spec["completionMode"] == "Indexed"
+    assert f"--shards={spec['completions']}" in container["args"]
+    command = root.get_command(None, container["args"][0])
+    read = command.make_context("replay", container["args"][1:]).params
+    assert read["parts"].as_posix() in {one["mountPath"] for one in container["volumeMounts"]}
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounts = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounts == {volume["name"] for volume in pod["volumes"]}
+    (policy,) = of("NetworkPolicy", "replay")
+    assert policy["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 @pytest.mark.parametrize("folder", ["sidecar", "gateway"])

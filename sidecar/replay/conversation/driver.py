@@ -22,9 +22,17 @@ from sidecar.twins.scenario import Case
 from sidecar.twins.user import Turn, User, is_over, next_said
 
 
-async def converse(launch: Launch, case: Case, users: PlayedUsers | None = None) -> AgentExit:
-    """Run the agent to the end of the conversation; ``turns`` is set where there is a user."""
-    request = case.request()
+async def converse(
+    launch: Launch,
+    case: Case,
+    users: PlayedUsers | None = None,
+    first: dict[str, Any] | None = None,
+) -> AgentExit:
+    """Run the agent to the end of the conversation; ``turns`` is set where there is a user.
+
+    ``first`` is what it is given where that is not the case's own request (a sample's seed).
+    """
+    request = opening = first or case.request()
     if case.user is None:
         return await run_agent(launch, request)
     ends_ns = clock.monotonic_ns() + int(launch.deadline_s * 1e9)
@@ -44,7 +52,7 @@ async def converse(launch: Launch, case: Case, users: PlayedUsers | None = None)
         ends_ns += clock.monotonic_ns() - asked_ns
         if said is None:
             break
-        request = _next(case, turns, said)
+        request = _next(opening, turns, said)
     return structs.replace(ended, turns=tuple(turns))
 
 
@@ -61,15 +69,15 @@ async def _answer(
     return words(await users.say(script(user, turns, seed=seed)))
 
 
-def _next(case: Case, turns: list[Turn], said: str) -> dict[str, Any]:
+def _next(opening: dict[str, Any], turns: list[Turn], said: str) -> dict[str, Any]:
     spoken = [
         {"role": role, "content": text}
         for turn in turns
         for role, text in (("user", turn.user), ("assistant", turn.agent))
     ]
     return {
-        **case.request(),
+        **opening,
         "input": said,
-        "messages": [*case.messages, *spoken],
+        "messages": [*opening["messages"], *spoken],
         "turn": len(turns) + 1,
     }

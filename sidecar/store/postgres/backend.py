@@ -15,6 +15,7 @@ from sidecar.store.location import Location
 from sidecar.store.migrate import NOTHING
 from sidecar.store.outbox import Lane
 from sidecar.store.postgres.connection import CONNECTIONS_MAX, Database
+from sidecar.store.postgres.episodes import PostgresEpisodes
 from sidecar.store.postgres.keys import PostgresKeys
 from sidecar.store.postgres.ledger import PostgresLedger
 from sidecar.store.postgres.ledger_reader import PostgresLedgerReader
@@ -115,6 +116,10 @@ class PostgresBackend:
     def verdicts(self, *, write: bool) -> PostgresVerdicts:
         """Gate verdicts."""
         return PostgresVerdicts(self._made("traces") if write else self._there("traces"))
+
+    def episodes(self, *, write: bool) -> PostgresEpisodes:
+        """Replays in shards."""
+        return PostgresEpisodes(self._made("traces") if write else self._there("traces"))
 
     def close(self) -> None:
         """Close the pools. Safe to call twice."""

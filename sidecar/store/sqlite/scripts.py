@@ -12,7 +12,7 @@ LEDGER = (
     *("pages", "excluded"),
 )
 JOURNAL = ("journal",)
-TRACES = ("traces", "verdicts", "export", "runs", "bounds")
+TRACES = ("traces", "verdicts", "export", "runs", "bounds", "episodes")
 
 
 def script(name: str) -> str:

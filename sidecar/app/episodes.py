@@ -1,0 +1,181 @@
+"""A replay from what the command line named: its plan, its workers, its executors.
+
+Rules
+1. A worker makes the plan again from the order and holds it against the pins before it runs
+   anything.
+2. What a worker is (the twins it opened, the gateway it started) stays with its process for as
+   long as it is given shards of the same order.
+"""
+
+import asyncio
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from functools import cache, lru_cache, partial
+from os import chdir, cpu_count
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from processors.model.trace import AgentTrace
+from sidecar.app import opening, replaying
+from sidecar.app.loading import load_config
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+from sidecar.replay.driver import ReplayPlan
+from sidecar.replay.planning import Asked as Planned
+from sidecar.replay.planning import captured_plan, suite_plan
+from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.reference import AgentRef, read_reference
+from sidecar.replay.shards.inline import Inline
+from sidecar.replay.shards.layout import Shard, size_of
+from sidecar.replay.shards.model import (
+    Asked,
+    Done,
+    Executor,
+    Order,
+    Way,
+    refuse_other_plan,
+)
+from sidecar.replay.shards.process.gateway import GatewayWorker
+from sidecar.replay.shards.process.pool import ProcessPool, end_with_the_coordinator
+from sidecar.replay.shards.process.twins import TwinWorker, layout_of
+from sidecar.replay.shards.ray import RayExecutor
+from sidecar.replay.worker import takes_tools
+from sidecar.twins.files import load_suite, load_twins
+
+ExecutorName = Literal["inline", "process", "ray"]
+WHOLE_UP_TO = 2000
+_INLINE_UP_TO = 200
+
+
+def plan_of(asked: Asked, loaded: Loaded) -> tuple[ReplayPlan, Sequence[str]]:
+    """The plan, and what people should know of it. Raises SidecarError."""
+    planned = _planned(asked)
+    if not asked.suite.startswith(PREFIX):
+        return replace(suite_plan(load_suite(Path(asked.suite)), planned), runs=asked.runs), ()
+    wanted = read_query(asked.suite, project=asked.project, now_ns=asked.now_ns)
+    group = load_twins([Path(one) for one in asked.twins])
+    made = captured_plan(asked.suite, _traces(loaded, wanted), group, planned)
+    return replace(made.plan, runs=asked.runs), made.notes
+
+
+def order_of(asked: Asked, plan: ReplayPlan, loaded: Loaded) -> Order:
+    """The pins of a plan. Raises SidecarError where its two sides go different ways."""
+    way = _way(plan)
+    episodes = len(layout_of(plan))
+    return Order(
+        asked=asked,
+        way=way,
+        plan_digest=plan.suite_digest,
+        tools=plan.group.tools,
+        episodes=episodes,
+        size=size_of(episodes, way),
+        seed=plan.seed,
+        keep="all" if episodes <= WHOLE_UP_TO else "findings",
+        policy_revision=asyncio.run(replaying.policy_revision(loaded)) if way == "gateway" else "",
+    )
+
+
+def executor_of(name: ExecutorName | None, order: Order, jobs: int) -> Executor:
+    """Where the shards of an order run. Raises SidecarError."""
+    if name is None:
+        small = order.way == "gateway" and order.episodes < _INLINE_UP_TO
+        name = "inline" if small else "process"
+    if name == "ray":
+        return RayExecutor(work, order, jobs)
+    if name == "inline":
+        return Inline(partial(work, alone=False, concurrency=jobs or _cores()), order)
+    places = max(1, min(jobs or _cores(), _cores(), order.shards))
+    each = -(-(jobs or places) // places)
+    return ProcessPool(partial(work, concurrency=each), order, places)
+
+
+def work(order: Order, shard: Shard, *, alone: bool = True, concurrency: int = 1) -> Done:
+    """Run a shard in this process; ``alone``: it is a worker's own."""
+    return _worker(msgspec.json.encode(order), alone, concurrency).run(shard)
+
+
+@lru_cache(maxsize=1)
+def _worker(encoded: bytes, alone: bool, concurrency: int) -> TwinWorker | GatewayWorker:
+    order = msgspec.json.decode(encoded, type=Order)
+    if alone:
+        chdir(order.asked.folder)
+    loaded = load_config(order.asked.config, order.asked.store)
+    plan, _ = plan_of(order.asked, loaded)
+    refuse_other_plan(order, plan.suite_digest, plan.group.tools)
+    made: TwinWorker | GatewayWorker
+    if order.way == "twins":
+        made = TwinWorker(order, plan, alone=alone)
+    else:
+        made = GatewayWorker(order, plan, lambda: replaying.replay_ports(loaded), concurrency)
+    if alone:
+        end_with_the_coordinator()
+    return made
+
+
+def _cores() -> int:
+    return cpu_count() or 1
+
+
+def _way(plan: ReplayPlan) -> Way:
+    kinds = {plan.baseline.kind, plan.candidate.kind} - {"recorded"}
+    if "call" not in kinds:
+        return "gateway"
+    if kinds != {"call"}:
+        raise SidecarError(
+            "one side is a callable on the twins, the other goes through the gateway:"
+            " they cannot be compared",
+            where="--baseline, --candidate",
+            do="Let both be callables that take (request, call), or neither.",
+        )
+    spoken = [case.id for case in plan.cases if case.user is not None]
+    if spoken:
+        raise SidecarError(
+            f"the scenario {spoken[0]!r} has a user who answers, and a callable on the twins has no"
+            " turns",
+            where="--candidate",
+            do="Use an agent process (cmd:, or a callable that takes the request alone).",
+        )
+    return "twins"
+
+
+def is_handed_tools(text: str) -> bool:
+    """Whether a REF is a callable that takes (request, call)."""
+    return text.startswith("py:") and _reference(text, "REF").kind == "call"
+
+
+def _planned(asked: Asked) -> Planned:
+    return Planned(
+        project=asked.project,
+        candidate=_reference(asked.candidate, "--candidate"),
+        baseline=_reference(asked.baseline, "--baseline") if asked.baseline else None,
+        deterministic=asked.deterministic,
+        deadline=asked.deadline,
+        agent=asked.agent,
+        program_version=importlib.metadata.version("agenttwin-sidecar"),
+    )
+
+
+def _reference(text: str, option: str) -> AgentRef:
+    found = read_reference(text, option=option, python=sys.executable)
+    if found.kind == "py" and _takes_tools(found.argv):
+        return AgentRef(kind="call", text=found.text, argv=found.argv)
+    return found
+
+
+@cache
+def _takes_tools(argv: tuple[str, ...]) -> bool:
+    return takes_tools(argv)
+
+
+def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
+    with opening.open_traces(loaded) as traces:
+        if wanted.trace is not None:
+            ids = [wanted.trace]
+        else:
+            ids = [one.trace_id for one in traces.list_traces(wanted)]
+        found = [traces.get_trace(name, wanted.project) for name in ids]
+    return [trace for trace in reversed(found) if trace is not None]
