@@ -22,6 +22,9 @@ SARIF := $(CACHE)/schemas/sarif-2.1.0.json
 FRAMEWORKS := $(CACHE)/frameworks
 TYPESCRIPT := $(CACHE)/typescript
 
+# Bytecode is kept: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-full soak fuzz lint bench lock opa collector helm oidc envoy schemas frameworks typescript clean
 
 demo: $(STAMP)

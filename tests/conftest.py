@@ -1,7 +1,9 @@
 """Shared by all tests: hypothesis profiles, and no test may reach beyond this machine."""
 
+import gc
 import os
 import socket
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "fast")
 # By what a caller's environment says of CI and of terminals pytest, click and rich print otherwise.
 for each in ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(each, None)
+# Hundreds of tests start a process of ours: without bytecode each compiles the whole program anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+gc.disable()  # while tests are collected, which all stay: there is nothing to be freed
 
 _connect = socket.socket.connect
 
@@ -53,6 +59,11 @@ def pytest_configure(config):
         import gateway_rig
 
         gateway_rig.TWO_GATEWAYS = True
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 # The files that take longest come first, so that no worker is left with one at the end.
