@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import click
 
-from processors.value import duration_ns
 from sidecar import clock
 
 HELP = "A time (2026-07-01T12:00:00Z) or how long ago (30m, 24h, 7d)."
@@ -22,6 +21,8 @@ class Moment(click.ParamType[int]):
         if isinstance(value, int):
             return value
         text = str(value)
+        from processors.value import duration_ns
+
         try:
             return clock.now_ns() - duration_ns(text)
         except ValueError:
@@ -46,6 +47,8 @@ class Duration(click.ParamType[int]):
         """The length a text means; click reports one that means none."""
         if isinstance(value, int):
             return value
+        from processors.value import duration_ns
+
         try:
             return duration_ns(str(value))
         except ValueError as error:

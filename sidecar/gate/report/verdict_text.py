@@ -101,7 +101,9 @@ def _findings(verdict: Verdict) -> Iterable[str]:
 
 
 def _operation(operands: dict[str, Any]) -> Iterable[str]:
-    name, value = next((item for item in operands.items() if item[0] not in _FIXED), ("", 0))
+    name, value = next((item for item in operands.items() if item[0] not in _FIXED), ("", None))
+    if not isinstance(value, int | float) or not isinstance(operands.get("threshold"), int | float):
+        return  # kept by an earlier version, which did not say
     told = f"{name} = {value:g} {operands.get('operator')} {operands.get('threshold'):g}"
     yield f"{told} ({_basis(operands)})" if operands.get("statistic") != "count" else told
     for one in operands.get("also", ()):

@@ -183,7 +183,7 @@ _loaded = {}
 
 
 def hall_once(tmp_path_factory):
-    from conftest import SUITE, TWIN
+    from hall_rig import SUITE, TWIN
 
     from sidecar.twins.files import load_suite
 

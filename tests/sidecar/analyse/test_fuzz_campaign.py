@@ -89,7 +89,7 @@ def test_a_finding_on_disk_fails_the_agent_and_not_the_reference(request, name, 
 
 
 def shipped(each):
-    from conftest import SHIPPED
+    from hall_rig import SHIPPED
 
     return SHIPPED / each.name / "suite.yaml"
 
