@@ -34,7 +34,7 @@ test: $(STAMP) opa collector helm oidc schemas
 	$(BIN)/pytest -q -n 3 --dist loadfile -p no:schemathesis -m "not full and not soak" $(TEST_ARGS)
 
 test-full: $(STAMP) opa collector helm oidc envoy schemas frameworks typescript
-	$(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
+	TIER=full $(BIN)/pytest -q -n 3 --dist loadfile -m "not soak" $(TEST_ARGS)
 	$(BIN)/pytest -q -n 3 --dist loadfile -m "not full and not soak" --two-gateways tests/sidecar/gateway
 
 soak: $(STAMP) opa collector

@@ -1,4 +1,7 @@
-"""Points in time as people type them: ``2026-07-01T12:00:00Z``, ``2026-07-01``, or ``24h`` ago."""
+"""Points in time as people type them: ``2026-07-01T12:00:00Z``, ``2026-07-01``, or ``24h`` ago.
+
+What looks at tapes loads this and nothing of ``processors``, so a length is read where it is asked.
+"""
 
 from datetime import UTC, datetime
 

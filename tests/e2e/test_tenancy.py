@@ -116,6 +116,6 @@ async def scenario(folder, count):
 @pytest.mark.row("CVE-2026-78573")
 @pytest.mark.requirement("REC-05")
 @pytest.mark.requirement("SEC-01")
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.full)])
 def test_nothing_of_a_project_is_read_or_changed_without_a_credential_of_it(tmp_path, count):
     asyncio.run(scenario(tmp_path, count))

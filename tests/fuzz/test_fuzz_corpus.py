@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tier import examples
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fuzz_otlp import BYTES_MAX, CHOICES, CORPUS, FILES_MAX
@@ -106,7 +107,7 @@ logs = st.builds(
 
 
 @pytest.mark.requirement("REC-04")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(spans, max_size=4), st.lists(logs, max_size=3))
 def test_whatever_stands_under_keys_that_dialects_know_is_built_judged_and_stored(items, records):
     built(Batch(spans=tuple(items), logs=tuple(records)))

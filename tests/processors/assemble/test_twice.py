@@ -4,6 +4,7 @@ import time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tier import examples
 
 from processors.assemble.gather import Node
 from processors.assemble.twice import models_agree, same_calls
@@ -68,7 +69,7 @@ calls = st.lists(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(calls)
 def test_pairs_are_those_of_the_plain_search(drawn):
     nodes = [node(number, *one) for number, one in enumerate(sorted(drawn, key=lambda c: c[0]))]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from telemetry_rig import NOW, START, span
+from tier import examples
 
 from processors.model.span import Batch, LogRecord, Scope, SpanEvent
 from processors.normalise import (
@@ -69,7 +70,7 @@ ATTRIBUTES = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
 
 
 @pytest.mark.requirement("NRM-01")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(ATTRIBUTES, st.sampled_from(NAMES), st.sampled_from(SCOPES), ATTRIBUTES)
 def test_no_span_is_lost(attributes, name, scope, shown):
     events = (SpanEvent(name="tool.output", attributes=shown),)
@@ -105,7 +106,7 @@ FIELDS = [
 ]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from(RECORDS),
     st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tier import examples
 
 from processors.model.evidence import Claim, ContradictionCode, Evidence
 from processors.model.names import CLAIM_AMOUNT, CLAIM_OBJECT, CLAIM_STATUS, CLAIM_SUBJECT
@@ -336,7 +337,7 @@ def told(run, facts):
 
 @pytest.mark.requirement("OUT-02")
 @given(runs(), st.lists(words(), max_size=4), words(), st.sampled_from((None, *SENTENCES)))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_what_the_agents_side_says_never_raises_an_outcome(run, before, more, answer):
     # What a model hears in an answer is one statement, which is weighed as a whole: against its not
     # having been made, not against a part of it (docs/specs/outcome.md, the column "not when").
@@ -350,7 +351,7 @@ def test_what_the_agents_side_says_never_raises_an_outcome(run, before, more, an
 
 @pytest.mark.requirement("OUT-02")
 @given(runs(), st.lists(words(), max_size=3), st.lists(st.sampled_from(SENTENCES), min_size=1))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_an_answer_never_raises_an_outcome(run, facts, sentences):
     steps, evidence, heard = told(run, facts)
     silent = judged(steps, evidence, claims=heard).outcome
@@ -360,7 +361,7 @@ def test_an_answer_never_raises_an_outcome(run, facts, sentences):
 
 @pytest.mark.requirement("OUT-01")
 @given(runs(), st.sampled_from((None, *SENTENCES)), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_order_of_evidence_changes_nothing(run, answer, dice):
     steps, evidence = run
     shuffled = list(evidence)

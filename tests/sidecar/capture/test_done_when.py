@@ -93,7 +93,7 @@ def replayed(agent, tape, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "times", [20, pytest.param(TIMES, marks=pytest.mark.full)], ids=["some", "a hundred"]
+    "times", [8, pytest.param(TIMES, marks=pytest.mark.full)], ids=["some", "a hundred"]
 )
 def test_strict_replays_have_one_digest(made, monkeypatch, times):
     monkeypatch.delenv("MODEL_URL", raising=False)

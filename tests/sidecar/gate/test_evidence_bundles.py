@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tier import examples
 
 from processors.model.call import Receipt
 from processors.model.trace import AgentTrace
@@ -124,7 +125,7 @@ def test_one_flipped_byte_in_any_file_is_found_and_the_file_named(name):
 
 
 @pytest.mark.requirement("EVD-01")
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_one_changed_byte_at_any_offset_is_found_and_the_file_named(data):
     name = data.draw(st.sampled_from(sorted(WHOLE.files)))

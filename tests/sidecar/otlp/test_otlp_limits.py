@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tier import examples
 
 from sidecar.otlp.check import Checked, check
 from sidecar.otlp.decode import decode_within
@@ -311,7 +312,7 @@ pieces = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(pieces, max_size=6), st.sampled_from(["traces", "logs"]), st.booleans())
 def test_whatever_stands_on_the_wire_what_is_accepted_is_decoded(items, signal, large):
     """The promise to the sender, in both ways of reading, for items of any shape."""

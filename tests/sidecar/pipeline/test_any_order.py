@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from tier import examples
 
 from processors.model.span import LogRecord, Span, SpanEvent, SpanLink
 from sidecar import clock
@@ -201,7 +202,9 @@ def requests(order, again, sizes, between):
 @pytest.mark.requirement("NRM-04")
 @pytest.mark.requirement("REC-06")
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(moves)
 def test_however_requests_arrive_what_is_published_at_the_end_is_the_same(now, drawn):

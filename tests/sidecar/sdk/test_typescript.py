@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from node_rig import TYPESCRIPT, node
+from tier import examples
 
 from sidecar.canonical import NotCanonical, canonical
 from sidecar.sdk.idempotency import idempotency_key
@@ -86,7 +87,9 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 EXAMPLES = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

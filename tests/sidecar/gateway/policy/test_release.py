@@ -14,6 +14,7 @@ from built_tools import program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joserfc.jwk import ECKey, OKPKey, RSAKey
+from tier import examples
 
 from sidecar.errors import SidecarError
 from sidecar.gateway.config import BundleKey, Policy, Signing
@@ -302,7 +303,7 @@ SIGNED = gzip.decompress(signed(expires_s=NOW + 60))
 
 
 @pytest.mark.row("J")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_a_release_is_taken_for_what_was_signed(data):
     """The tar is changed and packed again, so that gzip's own checksum does not find it."""
@@ -322,7 +323,7 @@ def test_no_changed_byte_of_a_release_is_taken_for_what_was_signed(data):
 
 
 @pytest.mark.row("J")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(content=st.binary(max_size=600), packed=st.booleans())
 def test_noise_is_no_release_and_breaks_nothing(content, packed):
     with pytest.raises(ReleaseInvalid):
