@@ -5,13 +5,29 @@ Rules
 2. ``at_ns`` is virtual time. ``changes`` are the rows that the call really changed, empty where
    none did.
 3. A fired fault is an event of its own, before the event of the call it struck.
+4. ``delivered`` is an effect that came apart from its answer (late, or once more), ``handled`` a
+   message of a queue, ``error`` a fault of the twin's own: as a gap, it makes an episode void.
 """
 
 from typing import Any, Literal
 
 from msgspec import Struct
 
-EventKind = Literal["answered", "replayed", "refused", "fault_fired", "unanswered", "gap", "error"]
+EventKind = Literal[
+    "answered",
+    "replayed",
+    "refused",
+    "fault_fired",
+    "unanswered",
+    "gap",
+    "delivered",
+    "handled",
+    "error",
+]
+CALL_EVENTS: frozenset[EventKind] = frozenset(
+    {"answered", "replayed", "refused", "unanswered", "gap", "error"}
+)
+"""The events that tell what became of one call: each call has exactly one of them."""
 
 
 class Change(Struct, frozen=True, kw_only=True):

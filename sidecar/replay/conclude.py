@@ -32,6 +32,7 @@ from sidecar.evaluate.score import conclude, scores
 from sidecar.evaluate.semantic import Semantic, questions
 from sidecar.pipeline.build import build
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest, unanswered
+from sidecar.twins.group import void
 from sidecar.twins.scenario import Case
 
 NO_DUPLICATE = "no_duplicate_effect"
@@ -164,7 +165,7 @@ def duplicated(
     return found
 
 
-_ASKED = frozenset({"answered", "unanswered", "refused", "replayed"})
+_ASKED = frozenset({"answered", "unanswered", "refused", "replayed", "delivered"})
 
 
 def _state(group: Sequence[TwinEvent], steps: Mapping[str, str]) -> Evidence:
@@ -178,9 +179,14 @@ def _state(group: Sequence[TwinEvent], steps: Mapping[str, str]) -> Evidence:
         subject=last.tool,
         step_id=steps.get(last.call_id),
         observed_ns=last.at_ns,
-        detail="the effect is there" if made else "the effect is not there",
+        detail="the effect is there" if made else _absent(group),
         data={"arguments": last.arguments, "events": [event.seq for event in group]},
     )
+
+
+def _absent(group: Sequence[TwinEvent]) -> str:
+    part = next((event.detail for event in reversed(group) if event.changes), "")
+    return f"the effect is not there as a whole: {part}" if part else "the effect is not there"
 
 
 def _duplicates(
@@ -277,12 +283,9 @@ def _void(left: Left) -> str | None:
         return f"agent_not_started: {left.agent.detail}"
     if left.agent.ending == "user_failed":
         return f"user_failed: {left.agent.detail}"
-    gap = next((event for event in left.events if event.kind == "gap"), None)
-    if gap is not None:
-        return f"twin_gap: {gap.tool}: {gap.detail}"
-    broken = next((event for event in left.events if event.kind == "error"), None)
-    if broken is not None:
-        return f"twin_error: {broken.tool}: {broken.detail}"
+    why = void(left.events)
+    if why is not None:
+        return why
     if left.undecodable:
         return f"telemetry_undecodable: {left.undecodable} requests"
     return None

@@ -3,7 +3,9 @@
 Rules
 1. The agent is called with the request and a function that calls tools; it answers the output.
 2. The trace is made of the twins' own events: steps of source ``twin``, the same type as any other.
-3. There is no gateway, so there are no receipts and no approvals: expectations about them are
+3. What the agent is handed is a copy: nothing it does to it reaches a world.
+4. A twin that met a gap, failed or leaked makes the run void: nothing is concluded from it.
+5. There is no gateway, so there are no receipts and no approvals: expectations about them are
    skipped, and a skipped one never passes.
 
 This is how scenarios are linted, twins tried, and callables that take a second argument replayed.
@@ -12,13 +14,14 @@ This is how scenarios are linted, twins tried, and callables that take a second 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from processors.model.evidence import Evidence
 from processors.model.names import StepStatus
 from processors.model.step import Source, Step, StepError, Tool
 from processors.model.trace import AgentTrace
-from processors.model.twin import TwinEvent
+from processors.model.twin import CALL_EVENTS, TwinEvent
 from processors.model.verdict import Score
 from processors.verify.detect import detect
 from processors.verify.outcome import judge
@@ -27,7 +30,7 @@ from sidecar.evaluate.score import Conclusion, conclude, scores
 from sidecar.replay.conclude import answer_text, completed, twin_evidence
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest
 from sidecar.twins.episode import Call, Reply
-from sidecar.twins.group import GroupEpisode, TwinGroup
+from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup, void
 from sidecar.twins.scenario import Case
 from sidecar.twins.world import World
 
@@ -37,8 +40,8 @@ EndedAgent = Callable[[dict[str, Any], CallTool], AgentExit]
 
 
 class DirectRun(Struct, frozen=True, kw_only=True):
-    """One run: trace, events, scores, what they come to, and whether the world was clean after
-    it.
+    """One run: trace, events, scores, what they come to, whether the world was clean after it, and
+    why it is void (None where it is not).
     """
 
     trace: AgentTrace
@@ -46,6 +49,7 @@ class DirectRun(Struct, frozen=True, kw_only=True):
     scores: tuple[Score, ...]
     conclusion: Conclusion
     clean: bool
+    void: str | None = None
 
 
 class Of(Struct, frozen=True, kw_only=True):
@@ -75,12 +79,14 @@ def run_direct(
 
     played = _play(case, case.request(), ended, group, worlds)
     found = scores(case.expect, played.observed)
+    clean = played.episode.close()
     return DirectRun(
         trace=played.observed.trace,
         events=played.observed.events,
         scores=found,
         conclusion=conclude(found),
-        clean=played.episode.close(),
+        clean=clean,
+        void=void(played.observed.events) or (None if clean else LEAKED),
     )
 
 
@@ -99,8 +105,6 @@ def record_direct(
         changes=observed.changes,
         ids=(observed.trace.trace_id,),
     )
-    gap = next((event for event in observed.events if event.kind == "gap"), None)
-    void = f"twin_gap: {gap.tool}: {gap.detail}" if gap is not None else None
     made = EpisodeRecord(
         episode=f"{of.case.id}/{of.side}-{of.run}",
         case=of.case.id,
@@ -114,11 +118,11 @@ def record_direct(
         digest=run_digest(told),
         events=observed.events,
         changes=observed.changes,
-        void=void,
+        void=void(observed.events),
     )
     if played.episode.close():
         return made
-    return structs.replace(made, void=made.void or "twin_leak: the world was not as before")
+    return structs.replace(made, void=made.void or LEAKED)
 
 
 def _play(
@@ -134,14 +138,16 @@ def _play(
 
     def call(tool: str, arguments: dict[str, Any], key: str = "") -> Reply:
         name = f"call-{len(replies) + 1}"
-        reply = episode.call(Call(tool=tool, arguments=arguments, key=key, call_id=name))
+        asked = Call(tool=tool, arguments=_copied(arguments), key=key, call_id=name)
+        reply = episode.call(asked)
         replies.append((name, reply))
-        return reply
+        return structs.replace(reply, value=_copied(reply.value))
 
     ended = agent(request, call)
+    episode.finish()
     events = tuple(episode.events)
     trace = _trace(case, events, dict(replies), ended.output)
-    recorded = tuple(_recorded(event) for event in events if event.kind != "fault_fired")
+    recorded = tuple(_recorded(event) for event in events if event.kind in CALL_EVENTS)
     evidence = (*recorded, *twin_evidence(events, trace, (), group.tools))
     trace = judge(structs.replace(trace, evidence=evidence), tools=group.tools, now_ns=2**62)
     observed = Observed(
@@ -154,6 +160,10 @@ def _play(
     return _Played(episode=episode, observed=observed, ended=ended)
 
 
+def _copied(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 def _trace(
     case: Case, events: tuple[TwinEvent, ...], replies: Mapping[str, Reply], output: Any
 ) -> AgentTrace:
@@ -164,7 +174,7 @@ def _trace(
         steps=tuple(
             _step(event, replies.get(event.call_id))
             for event in events
-            if event.kind != "fault_fired"
+            if event.kind in CALL_EVENTS
         ),
         final_output=answer_text(output),
     )

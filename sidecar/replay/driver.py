@@ -32,7 +32,7 @@ from sidecar.replay.record import AgentExit, EpisodeRecord, Side
 from sidecar.replay.reference import AgentRef
 from sidecar.replay.run import Pins, ReplayResult, compared
 from sidecar.replay.stage.driver import Stage, StagePorts
-from sidecar.twins.group import GroupEpisode, TwinGroup
+from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup
 from sidecar.twins.scenario import Case
 from sidecar.twins.user import Turn
 from sidecar.twins.world import World
@@ -173,6 +173,7 @@ class Company:
         )
         ended = await converse(launch, job.case, self._users, job.request)
         taken = await self._stage.take(name)
+        episode.finish()
         of = Of(
             case=job.case,
             side=job.side,
@@ -199,7 +200,7 @@ class Company:
         if episode.close():
             self._idle.append(worlds)
             return made
-        return structs.replace(made, void=made.void or "twin_leak: the world was not as before")
+        return structs.replace(made, void=made.void or LEAKED)
 
 
 def _without(ended: AgentExit, token: str) -> AgentExit:

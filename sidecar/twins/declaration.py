@@ -19,34 +19,37 @@ from processors.model.names import SideEffectClass
 from processors.value import duration_ns
 from sidecar.errors import Problem
 from sidecar.gateway.config import Cost, Idempotency, Match, Reconcile
+from sidecar.twins.chance import Delay, delay_faults
+from sidecar.twins.names import FLAGS as FLAGS
+from sidecar.twins.rules import Fault as Fault
+from sidecar.twins.rules import FaultKind as FaultKind
+from sidecar.twins.rules import When as When
+from sidecar.twins.rules import fault_problems as fault_problems
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+SECRET_CHARACTERS_MIN = 8
 _ENTITY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
-FLAGS = "flags"
-
-FaultKind = Literal[
-    "timeout_before",
-    "timeout_after",
-    "lie_success",
-    "http_429",
-    "http_500_before",
-    "http_500_after",
-]
 
 
 class Clock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Virtual time: RFC 3339 ``start``, and how far each call moves it."""
+    """Virtual time: RFC 3339 ``start``, how far each call moves it, and how long the world runs on
+    after the last call for what is still on its way.
+    """
 
     start: str = "2026-01-01T00:00:00Z"
     step: str = "1s"
+    settle: str = "1h"
 
 
 class Entity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table: ``key`` is the field that names a row, ``schema`` JSON Schema or ``{file: …}``."""
+    """A table: ``key`` is the field that names a row, ``tenant`` the one that says whose it is,
+    ``schema`` JSON Schema or ``{file: …}``.
+    """
 
     key: str
     schema: dict[str, Any] = {}
     rows: tuple[dict[str, Any], ...] = ()
+    tenant: str = ""
 
 
 class CodeSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,7 +151,52 @@ class DeleteEffect(
     when: str = ""
 
 
-Effect = SetEffect | IncrementEffect | AppendEffect | MergeEffect | InsertEffect | DeleteEffect
+class EnqueueEffect(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="op", tag="enqueue"
+):
+    """A message at the end of a queue."""
+
+    queue: str
+    message: Any
+    when: str = ""
+
+
+class DequeueEffect(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="op", tag="dequeue"
+):
+    """The oldest message of a queue goes."""
+
+    queue: str
+    when: str = ""
+
+
+RowEffect = SetEffect | IncrementEffect | AppendEffect | MergeEffect | InsertEffect | DeleteEffect
+Effect = RowEffect | EnqueueEffect | DequeueEffect
+
+
+class Handle(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of a message when its time has come: expressions over ``message``."""
+
+    let: dict[str, Any] = {}
+    effects: tuple[Effect, ...] = ()
+
+
+class Queue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Messages in order; with ``handle`` each is handled ``delay`` after it was put in."""
+
+    delay: Delay = "0s"
+    handle: Handle | None = None
+
+
+class Noise(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a sensor errs: a number of the answer at ``field`` (dotted) is off by a normal (its
+    standard deviation ``sigma``) or a uniform error (at most ``sigma``), rounded to ``places``.
+    """
+
+    field: str
+    sigma: float
+    kind: Literal["normal", "uniform"] = "normal"
+    places: int | None = None
 
 
 class Observe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,27 +207,6 @@ class Observe(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entity: str = ""
     rows: Any = None
     flags: Any = None
-
-
-class When(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """When a fault fires: all that is given must hold."""
-
-    call_number: int | None = None
-    call_numbers: tuple[int, ...] | None = None
-    first_n: int | None = None
-    every_call: bool = False
-    args_match: dict[str, Any] | None = None
-    probability: float | None = None
-
-
-class Fault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fault rule; ``tool`` may be ``*``."""
-
-    fault: FaultKind
-    tool: str
-    id: str = ""
-    when: When = When()
-    retry_after: int = 1
 
 
 class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,7 +224,10 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preconditions: tuple[Precondition, ...] = ()
     effects: tuple[Effect, ...] = ()
     response: Response = Response()
-    latency: str = ""
+    latency: Delay = ""
+    effects_after: Delay = ""
+    person: Delay = ""
+    noise: tuple[Noise, ...] = ()
     observe: tuple[Observe, ...] = ()
     timeout: str = "30s"
     reconcile: Reconcile | None = None
@@ -215,6 +245,15 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.has_effect and self.idempotency is not False
 
 
+class Fidelity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the world claims to be faithful about (entities, ``entity.field``, tools), and what it
+    is not, each with the reason.
+    """
+
+    claims: tuple[str, ...]
+    excludes: dict[str, str] = {}
+
+
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole ``twin.yaml``."""
 
@@ -223,10 +262,14 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     upstream: str = ""
     clock: Clock = Clock()
     flags: dict[str, Any] = {}
+    secrets: dict[str, str] = {}
     entities: dict[str, Entity] = {}
+    queues: dict[str, Queue] = {}
     tools: tuple[Tool, ...] = ()
     faults: tuple[Fault, ...] = ()
     code: CodeSource | None = None
+    fidelity: Fidelity | None = None
+    unenforced: tuple[str, ...] = ()
 
     def problems(self) -> list[Problem]:
         """What is wrong beyond the shape, with dotted paths."""
@@ -234,7 +277,17 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if self.code is not None and bool(self.code.file) == bool(self.code.module):
             found.append(Problem("code", "names either a file or a module"))
         for index, tool in enumerate(self.tools):
-            found += self._effect_problems(f"tools.{index}", tool)
+            where = f"tools.{index}"
+            if tool.effects and not tool.has_effect:
+                found.append(Problem(f"{where}.effects", "must be empty on a tool of class read"))
+            found += self._effect_problems(f"{where}.effects", tool.effects)
+            found += self._observe_problems(where, tool)
+            found += _noise_problems(f"{where}.noise", tool.noise)
+        for name, queue in self.queues.items():
+            if queue.handle is not None:
+                path = f"queues.{name}.handle.effects"
+                found += self._effect_problems(path, queue.handle.effects)
+        found += self._fidelity_problems()
         found += fault_problems("faults", self.faults, [tool.name for tool in self.tools])
         return found
 
@@ -255,20 +308,36 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in self.entities:
             if not _ENTITY.match(name) or name == FLAGS:
                 yield Problem(f"entities.{name}", "cannot be an entity's name")
+        for name in self.queues:
+            if not _ENTITY.match(name):
+                yield Problem(f"queues.{name}", "cannot be a queue's name")
+        for name, text in self.secrets.items():
+            if len(text) < SECRET_CHARACTERS_MIN:
+                yield Problem(
+                    f"secrets.{name}",
+                    f"must have at least {SECRET_CHARACTERS_MIN} characters, or others pass for it",
+                )
 
     def _times(self) -> Iterator[Problem]:
         yield from time_problems("clock.start", self.clock.start)
         yield from _duration_problems("clock.step", self.clock.step)
+        yield from _duration_problems("clock.settle", self.clock.settle)
         for index, tool in enumerate(self.tools):
-            yield from _duration_problems(f"tools.{index}.timeout", tool.timeout)
-            if tool.latency:
-                yield from _duration_problems(f"tools.{index}.latency", tool.latency)
+            path = f"tools.{index}"
+            yield from _duration_problems(f"{path}.timeout", tool.timeout)
+            yield from _delay_problems(f"{path}.latency", tool.latency)
+            yield from _delay_problems(f"{path}.effects_after", tool.effects_after)
+            yield from _delay_problems(f"{path}.person", tool.person)
+        for name, queue in self.queues.items():
+            yield from _delay_problems(f"queues.{name}.delay", queue.delay)
 
-    def _effect_problems(self, path: str, tool: Tool) -> Iterator[Problem]:
-        if tool.effects and not tool.has_effect:
-            yield Problem(f"{path}.effects", "must be empty on a tool of class read")
-        for index, effect in enumerate(tool.effects):
-            where = f"{path}.effects.{index}"
+    def _effect_problems(self, path: str, effects: Sequence[Effect]) -> Iterator[Problem]:
+        for index, effect in enumerate(effects):
+            where = f"{path}.{index}"
+            if isinstance(effect, EnqueueEffect | DequeueEffect):
+                if effect.queue not in self.queues:
+                    yield Problem(f"{where}.queue", f"there is no queue {effect.queue!r}")
+                continue
             if isinstance(effect, SetEffect) and effect.flag:
                 if effect.flag not in self.flags:
                     yield Problem(f"{where}.flag", f"there is no flag {effect.flag!r}")
@@ -278,15 +347,25 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 yield Problem(
                     where, "names either an entity (with key and values) or a flag (with value)"
                 )
+
+    def _observe_problems(self, path: str, tool: Tool) -> Iterator[Problem]:
         for index, seen in enumerate(tool.observe):
+            where = f"{path}.observe.{index}"
             if seen.entity and seen.entity not in self.entities:
-                yield Problem(
-                    f"{path}.observe.{index}.entity", f"there is no entity {seen.entity!r}"
-                )
+                yield Problem(f"{where}.entity", f"there is no entity {seen.entity!r}")
             if bool(seen.entity) == (seen.flags is not None):
-                yield Problem(
-                    f"{path}.observe.{index}", "names either an entity (with rows) or flags"
-                )
+                yield Problem(where, "names either an entity (with rows) or flags")
+
+    def _fidelity_problems(self) -> Iterator[Problem]:
+        if self.fidelity is None:
+            return
+        tools = {tool.name for tool in self.tools}
+        for part, names in (("claims", self.fidelity.claims), ("excludes", self.fidelity.excludes)):
+            for index, name in enumerate(names):
+                known = name in tools or name.split(".")[0] in self.entities
+                if not known:
+                    where = f"fidelity.{part}.{index if part == 'claims' else name}"
+                    yield Problem(where, f"there is no entity or tool {name!r}")
 
 
 def time_problems(path: str, text: str) -> Iterator[Problem]:
@@ -298,29 +377,18 @@ def time_problems(path: str, text: str) -> Iterator[Problem]:
         yield Problem(path, f"{text!r} is not a time; write e.g. 2026-01-05T09:00:00Z")
 
 
-def fault_problems(path: str, faults: Sequence[Fault], tools: Sequence[str]) -> Iterator[Problem]:
-    """What is wrong with a list of fault rules for these tools."""
-    ids: set[str] = set()
-    for index, fault in enumerate(faults):
-        where = f"{path}.{index}"
-        if fault.tool != "*" and fault.tool not in tools:
-            known = ", ".join(tools)
-            yield Problem(f"{where}.tool", f"there is no tool {fault.tool!r}; known: {known}")
-        if fault.id and fault.id in ids:
-            yield Problem(f"{where}.id", f"{fault.id!r} stands twice")
-        ids.add(fault.id)
-        probability = fault.when.probability
-        if probability is not None and not 0 <= probability <= 1:
-            yield Problem(f"{where}.when.probability", "must be between 0 and 1")
-        numbers = [
-            *(fault.when.call_numbers or ()),
-            fault.when.call_number or 1,
-            fault.when.first_n or 1,
-        ]
-        if any(number < 1 for number in numbers):
-            yield Problem(f"{where}.when", "counts calls from 1")
-        if fault.retry_after < 0:
-            yield Problem(f"{where}.retry_after", "must not be negative")
+def _delay_problems(path: str, delay: Delay) -> Iterator[Problem]:
+    if delay != "":
+        for name, text in delay_faults(delay):
+            yield Problem(f"{path}.{name}".rstrip("."), text)
+
+
+def _noise_problems(path: str, noise: Sequence[Noise]) -> Iterator[Problem]:
+    for index, one in enumerate(noise):
+        if one.sigma < 0:
+            yield Problem(f"{path}.{index}.sigma", "must not be negative")
+        if one.places is not None and not 0 <= one.places <= 12:
+            yield Problem(f"{path}.{index}.places", "must be between 0 and 12")
 
 
 def _duration_problems(path: str, text: str) -> Iterator[Problem]:

@@ -16,6 +16,15 @@ from sidecar.gateway.upstream import UpstreamFailed, UpstreamReply, UpstreamRequ
 from sidecar.twins.episode import Call, Reply
 from sidecar.twins.group import GroupEpisode
 
+_SILENCE: Mapping[str, str] = {
+    "": "timeout: the twin fell silent",
+    "timeout": "timeout: the twin fell silent",
+    "hang": "timeout: the twin never answered",
+    "dropped": "connection lost before an answer",
+    "refused": "connection refused",
+    "truncated": "truncated answer",
+}
+
 
 class TwinUpstreams:
     """The gateway's upstreams in replay; ``episodes`` maps open episodes to their twins."""
@@ -38,8 +47,8 @@ class TwinUpstreams:
                 call_id=request.call_id,
             )
         )
-        if reply.status is None:
-            raise UpstreamFailed(sent=True, reason="timeout: the twin fell silent")
+        if reply.failure or reply.status is None:
+            raise UpstreamFailed(sent=reply.failure != "refused", reason=_SILENCE[reply.failure])
         return _on_the_wire(reply, reply.status)
 
     def _read(self, request: UpstreamRequest) -> tuple[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The six effects: what each does to a world, and when that was not foreseen.
+"""The effects: what each does to a world, and when that was not foreseen.
 
 Rules
 1. An effect builds a new row and puts it; rows are never edited in place, so that the journal can
@@ -16,15 +16,22 @@ from msgspec import Struct
 
 from sidecar.errors import Problem
 from sidecar.twins import decimals
+from sidecar.twins.chance import drawn_ns
 from sidecar.twins.declaration import (
     AppendEffect,
+    Declaration,
     DeleteEffect,
+    DequeueEffect,
     Effect,
+    EnqueueEffect,
     IncrementEffect,
     InsertEffect,
     MergeEffect,
+    Queue,
+    RowEffect,
     SetEffect,
 )
+from sidecar.twins.timeline import Timer
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 from sidecar.twins.world import World, key_text
 
@@ -42,12 +49,16 @@ class Compiled(Struct, frozen=True, kw_only=True):
     when: Lean | None
     key: Template
     operand: Template
+    twin: str = ""
+    queue: Queue | None = None
 
 
 Schemas = Mapping[str, jsonschema_rs.Validator]
 
 
-def compiled(effect: Effect, scope: Scope, path: str, problems: list[Problem]) -> Compiled:
+def compiled(
+    effect: Effect, scope: Scope, path: str, problems: list[Problem], declared: Declaration
+) -> Compiled:
     """Compile an effect's expressions."""
     name, operand = _operand(effect)
     key = getattr(effect, "key", None)
@@ -56,6 +67,8 @@ def compiled(effect: Effect, scope: Scope, path: str, problems: list[Problem]) -
         when=condition(effect.when, scope, f"{path}.when", problems) if effect.when else None,
         key=template(key, scope, f"{path}.key", problems),
         operand=template(operand, scope, f"{path}.{name}", problems),
+        twin=declared.twin,
+        queue=declared.queues.get(effect.queue) if isinstance(effect, EnqueueEffect) else None,
     )
 
 
@@ -65,6 +78,23 @@ def apply(one: Compiled, world: World, schemas: Schemas, bindings: Mapping[str, 
         return
     operand = one.operand.evaluate(bindings, world.functions)
     effect = one.effect
+    if isinstance(effect, EnqueueEffect):
+        _enqueue(one, operand, world)
+        return
+    if isinstance(effect, DequeueEffect):
+        _dequeue(effect, world)
+        return
+    _on_rows(one, effect, operand, world, schemas, bindings)
+
+
+def _on_rows(
+    one: Compiled,
+    effect: RowEffect,
+    operand: Any,
+    world: World,
+    schemas: Schemas,
+    bindings: Mapping[str, Any],
+) -> None:
     if isinstance(effect, SetEffect) and effect.flag:
         world.journal.put(world.flags, effect.flag, operand)
         return
@@ -85,6 +115,35 @@ def apply(one: Compiled, world: World, schemas: Schemas, bindings: Mapping[str, 
     world.put_row(effect.entity, changed)
 
 
+def _enqueue(one: Compiled, message: Any, world: World) -> None:
+    effect = one.effect
+    assert isinstance(effect, EnqueueEffect)
+    seq = world.timeline.next_seq()
+    world.journal.put(world.queue(effect.queue), str(seq), message)
+    if one.queue is None or one.queue.handle is None:
+        return
+    name = f"{one.twin}|{effect.queue}|{seq}"
+    delay_ns = drawn_ns(one.queue.delay, world.seed, "queue", name)
+    world.timeline.schedule(
+        Timer(
+            at_ns=world.now_ns + delay_ns,
+            agent="",
+            seq=seq,
+            twin=one.twin,
+            kind="message",
+            subject=effect.queue,
+        )
+    )
+
+
+def _dequeue(effect: DequeueEffect, world: World) -> None:
+    messages = world.queue(effect.queue)
+    oldest = next(iter(messages), None)
+    if oldest is None:
+        raise Unforeseen(f"the queue {effect.queue} is empty")
+    world.journal.drop(messages, oldest)
+
+
 def _operand(effect: Effect) -> tuple[str, Any]:
     if isinstance(effect, SetEffect):
         return ("value", effect.value) if effect.flag else ("values", effect.values)
@@ -92,6 +151,8 @@ def _operand(effect: Effect) -> tuple[str, Any]:
         return "by", effect.by
     if isinstance(effect, AppendEffect):
         return "value", effect.value
+    if isinstance(effect, EnqueueEffect):
+        return "message", effect.message
     if isinstance(effect, MergeEffect | InsertEffect):
         return "values", effect.values
     return "key", None

@@ -3,7 +3,8 @@
 Rules
 1. A tool's name is unique in a group; an entity is ``twin.entity``, or plainly where that is
    unique.
-2. Twins share one virtual clock per episode only in name: each moves its own by its own calls.
+2. The twins of an episode have one clock, which starts at the latest start any of them declares,
+   and one journal: going back takes all of them back.
 3. Events of all twins stand in one list, in the order they happened.
 """
 
@@ -16,10 +17,22 @@ from msgspec import Struct
 from processors.model.names import SideEffectClass
 from processors.model.twin import Change, TwinEvent
 from sidecar.errors import Problem
-from sidecar.twins import decimals
-from sidecar.twins.episode import Call, Episode, Reply, Setting
+from sidecar.twins import decimals, timeline
+from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
+from sidecar.twins.journal import Journal
 from sidecar.twins.twin import Twin
 from sidecar.twins.world import NoSuchEntity, World
+
+LEAKED = "twin_leak: the world was not as before"
+
+
+def void(events: Sequence[TwinEvent]) -> str | None:
+    """Why nothing may be concluded from these events; None where something may."""
+    found = next((event for event in events if event.kind in ("gap", "error")), None)
+    if found is None:
+        return None
+    code = "twin_gap" if found.kind == "gap" else "twin_error"
+    return f"{code}: {found.tool}: {found.detail}"
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
@@ -85,7 +98,18 @@ class TwinGroup:
 
     def open(self) -> dict[str, World]:
         """A new world of each twin."""
-        return {name: World(twin.declaration) for name, twin in self.twins.items()}
+        starts = (timeline.start_ns(one.declaration.clock.start) for one in self.twins.values())
+        journal = Journal()
+        clock = timeline.Timeline(journal, max(starts, default=0))
+        return {name: World(twin.declaration, journal, clock) for name, twin in self.twins.items()}
+
+    def secrets(self) -> dict[str, str]:
+        """The canaries of all twins by name, each under ``twin.name``."""
+        return {
+            f"{twin.name}.{name}": text
+            for twin in self.twins.values()
+            for name, text in twin.declaration.secrets.items()
+        }
 
     def digests(self) -> dict[str, str]:
         """The digest of each twin."""
@@ -110,6 +134,11 @@ class GroupEpisode:
             name: Episode(twin, worlds[name], setting, self.events)
             for name, twin in group.twins.items()
         }
+        for episode in self.episodes.values():
+            episode.company = self.episodes
+        self._any = next(iter(self.episodes.values()))
+        self._positions: list[Position] = []
+        self._start = self._any.position()
 
     def begin(self, beginning: Beginning) -> None:
         """Put the initial state into the worlds. Raises NoSuchEntity."""
@@ -129,17 +158,67 @@ class GroupEpisode:
                 flags={flag: value for flag, value in beginning.flags.items() if flag in known},
                 now_ns=beginning.now_ns,
             )
+        self._start = self._any.position()
 
     def call(self, call: Call) -> Reply:
         """Answer one call by the twin that declares the tool."""
         twin = self.group.owner(call.tool)
         if twin is None:
             return self.gap(call.tool, f"no twin declares the tool {call.tool!r}", call.call_id)
+        self._positions.append(self._any.position())
         return self.episodes[twin.name].call(call)
 
     def gap(self, tool: str, detail: str, call_id: str = "") -> Reply:
         """Record that something no twin declares was asked for."""
-        return next(iter(self.episodes.values())).gap(tool, detail, call_id=call_id)
+        return self._any.gap(tool, detail, call_id=call_id)
+
+    def finish(self) -> None:
+        """Let what is still on its way happen, before the world is judged."""
+        for episode in self.episodes.values():
+            episode.finish()
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+        return self._any.world.now_ns
+
+    def wait_for_person(self, tool: str) -> int:
+        """Move time on by what a person takes to decide on a call; see Episode."""
+        twin = self.group.owner(tool)
+        return 0 if twin is None else self.episodes[twin.name].wait_for_person(tool)
+
+    def pause(self) -> None:
+        """From now on calls take no time."""
+        self._any.pause()
+
+    def resume(self) -> None:
+        """Let time run again."""
+        self._any.resume()
+
+    def step(self) -> bool:
+        """Go to the next timer of any twin; whether there was one."""
+        return self._any.step()
+
+    def fast_forward(self, by_ns: int) -> None:
+        """Move time on; what is due until then happens."""
+        self._any.fast_forward(by_ns)
+
+    def position(self) -> Position:
+        """Where the episode is now."""
+        return self._any.position()
+
+    def before(self, calls: int) -> Position:
+        """Where the episode was before its last ``calls`` calls, at the furthest its start."""
+        if calls <= 0:
+            return self.position()
+        return self._positions[-calls] if calls <= len(self._positions) else self._start
+
+    def rewind(self, position: Position) -> None:
+        """Go back, in all twins: what happened since did not happen, and is not recorded."""
+        for episode in self.episodes.values():
+            episode.rewind(position)
+        while self._positions and self._positions[-1].mark >= position.mark:
+            self._positions.pop()
 
     def changes(self) -> tuple[Change, ...]:
         """What differs from the start, over all twins."""
@@ -166,6 +245,7 @@ class GroupView:
             "rows": self._rows,
             "count": self._count,
             "sum": self._sum,
+            "waiting": self._waiting,
             "add": decimals.add,
             "subtract": decimals.subtract,
             "compare": decimals.compare,
@@ -195,6 +275,13 @@ class GroupView:
     def _sum(self, entity: str, field: str, wanted: Mapping[str, Any] | None = None) -> Any:
         world, name = self._at(entity)
         return world.sum(name, field, wanted)
+
+    def _waiting(self, queue: str) -> list[Any]:
+        twin, _, name = queue.rpartition(".")
+        for world in [self._worlds[twin]] if twin in self._worlds else self._worlds.values():
+            if name in world.queues:
+                return world.waiting(name)
+        raise NoSuchEntity(f"there is no queue {queue!r}")
 
     def _at(self, entity: str) -> tuple[World, str]:
         twin, name = self._group.entity(entity)

@@ -4,8 +4,12 @@ Rules
 1. A world changes through ``put`` and ``drop`` alone; values once put are never edited in place.
 2. ``rollback`` restores contents *and order*: after it nothing tells that anything ever happened.
 3. A mark is a position; marks nest, and rolling back to one forgets the later ones.
+4. The past can be looked at (``rewound``) without a copy: what was done since is undone, and done
+   again afterwards; what is changed meanwhile did not happen.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -55,13 +59,35 @@ class Journal:
     def rollback(self, mark: int) -> None:
         """Undo everything after ``mark``, newest first."""
         while len(self._entries) > mark:
+            _undo(self._entries.pop())
+
+    @contextmanager
+    def rewound(self, mark: int) -> Iterator[None]:
+        """The world as it was at ``mark``, for as long as the block runs."""
+        undone = []
+        while len(self._entries) > mark:
             entry = self._entries.pop()
-            if entry.position >= 0:
-                _restore(entry)
-            elif entry.was_absent:
-                del entry.cells[entry.key]
-            else:
-                entry.cells[entry.key] = entry.before
+            undone.append((entry, entry.cells.get(entry.key, _ABSENT)))
+            _undo(entry)
+        try:
+            yield
+        finally:
+            self.rollback(mark)
+            for entry, after in reversed(undone):
+                if after is _ABSENT:
+                    del entry.cells[entry.key]
+                else:
+                    entry.cells[entry.key] = after
+                self._entries.append(entry)
+
+
+def _undo(entry: Entry) -> None:
+    if entry.position >= 0:
+        _restore(entry)
+    elif entry.was_absent:
+        del entry.cells[entry.key]
+    else:
+        entry.cells[entry.key] = entry.before
 
 
 def _restore(entry: Entry) -> None:

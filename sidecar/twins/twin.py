@@ -17,13 +17,15 @@ from sidecar.canonical import digest
 from sidecar.errors import Problem
 from sidecar.twins import effects
 from sidecar.twins.behaviour import Behaviour
+from sidecar.twins.chance import Delay
 from sidecar.twins.coded import Code, Coded
-from sidecar.twins.declaration import Declaration, Response, Tool
-from sidecar.twins.faults import named
+from sidecar.twins.declaration import Declaration, Effect, Response, Tool
+from sidecar.twins.faults import ready
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 
-_VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now"})
+_VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now", "secrets"})
 _OBSERVE_VARIABLES = frozenset({"arguments", "response"})
+_MESSAGE_VARIABLES = frozenset({"message", "flags", "now"})
 
 
 class CompiledPrecondition(Struct, frozen=True):
@@ -42,8 +44,15 @@ class CompiledObserve(Struct, frozen=True):
     value: Template
 
 
+class CompiledHandle(Struct, frozen=True, kw_only=True):
+    """What becomes of a queue's messages."""
+
+    let: tuple[tuple[str, Template], ...]
+    effects: tuple[effects.Compiled, ...]
+
+
 class CompiledTool(Struct, frozen=True, kw_only=True):
-    """One tool with its expressions and schema ready; durations in nanoseconds."""
+    """One tool with its expressions and schema ready; ``timeout_ns`` in nanoseconds."""
 
     declared: Tool
     schema: jsonschema_rs.Validator
@@ -54,7 +63,7 @@ class CompiledTool(Struct, frozen=True, kw_only=True):
     effect_key: Template | None
     observe: tuple[CompiledObserve, ...]
     code: Behaviour | None
-    latency_ns: int
+    latency: Delay
     timeout_ns: int
 
 
@@ -73,7 +82,13 @@ class Twin:
             tool.name: self._compiled(f"tools.{index}", tool)
             for index, tool in enumerate(declaration.tools)
         }
-        self.faults = named(declaration.faults, prefix=f"{declaration.twin}/")
+        self.handles = {
+            name: self._handle(f"queues.{name}.handle", queue.handle.let, queue.handle.effects)
+            for name, queue in declaration.queues.items()
+            if queue.handle is not None
+        }
+        self.settle_ns = duration_ns(declaration.clock.settle)
+        self.faults = ready(declaration.faults, prefix=f"{declaration.twin}/")
         self._check_rows()
 
     @property
@@ -118,26 +133,18 @@ class Twin:
             return jsonschema_rs.validator_for({})
 
     def _compiled(self, path: str, tool: Tool) -> CompiledTool:
-        scope = Scope(variables=_VARIABLES, entities=self.declaration.entities.keys())
-        let = []
-        for name, value in tool.let.items():
-            let.append((name, template(value, scope, f"{path}.let.{name}", self.problems)))
-            scope = Scope(variables=scope.variables | {name}, entities=scope.entities)
-        step = duration_ns(tool.latency or self.declaration.clock.step)
+        let, scope = self._let(f"{path}.let", tool.let, _VARIABLES)
         return CompiledTool(
             declared=tool,
             schema=self._validator(tool.arguments.schema, f"{path}.arguments.schema"),
-            let=tuple(let),
+            let=let,
             preconditions=tuple(self._preconditions(path, tool, scope)),
-            effects=tuple(
-                effects.compiled(effect, scope, f"{path}.effects.{index}", self.problems)
-                for index, effect in enumerate(tool.effects)
-            ),
+            effects=self._effects(f"{path}.effects", tool.effects, scope),
             body=self._body(tool.response.body, scope, f"{path}.response.body"),
             effect_key=self._body(tool.effect_key, scope, f"{path}.effect_key"),
             observe=tuple(self._observe(path, tool)),
             code=self._coded(tool),
-            latency_ns=step,
+            latency=tool.latency or self.declaration.clock.step,
             timeout_ns=duration_ns(tool.timeout),
         )
 
@@ -146,6 +153,28 @@ class Twin:
         if function is None:
             return None
         return Coded(function=function, schemas=self.schemas, has_effect=tool.has_effect)
+
+    def _let(
+        self, path: str, named: dict[str, Any], variables: frozenset[str]
+    ) -> tuple[tuple[tuple[str, Template], ...], Scope]:
+        scope = Scope(variables=variables, entities=self.declaration.entities.keys())
+        let = []
+        for name, value in named.items():
+            let.append((name, template(value, scope, f"{path}.{name}", self.problems)))
+            scope = Scope(variables=scope.variables | {name}, entities=scope.entities)
+        return tuple(let), scope
+
+    def _effects(
+        self, path: str, declared: Sequence[Effect], scope: Scope
+    ) -> tuple[effects.Compiled, ...]:
+        return tuple(
+            effects.compiled(effect, scope, f"{path}.{index}", self.problems, self.declaration)
+            for index, effect in enumerate(declared)
+        )
+
+    def _handle(self, path: str, let: dict[str, Any], some: Sequence[Effect]) -> CompiledHandle:
+        named, scope = self._let(f"{path}.let", let, _MESSAGE_VARIABLES)
+        return CompiledHandle(let=named, effects=self._effects(f"{path}.effects", some, scope))
 
     def _preconditions(self, path: str, tool: Tool, scope: Scope) -> list[CompiledPrecondition]:
         found = []

@@ -25,7 +25,7 @@ from sidecar.expression.cel import (
     compile_expression,
 )
 from sidecar.expression.limits import read_shape
-from sidecar.twins.world import FUNCTIONS
+from sidecar.twins.names import FUNCTIONS
 
 _ENTITY_NAMED = re.compile(r"""\b(?:row|rows|count|sum)\(\s*["']([^"']*)["']""")
 _PATH = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\Z")

@@ -1,12 +1,13 @@
 """A world: everything mutable of one twin, and what expressions may ask of it.
 
 Rules
-1. Tables, flags, counters, idempotency keys, call numbers and the clock all change through the
-   journal.
+1. Tables, flags, queues, counters, idempotency keys, call numbers, calls held back, standing
+   faults, the clock and its timers all change through the journal.
 2. Rows are read through functions (``row``, ``rows``, ``count``, ``sum``): an expression is never
    handed the whole world.
 3. ``digest`` is over all of it, in order: equal before and after an episode, or something leaked.
    A row's own digest is kept until somebody was handed the row, and so could have edited it.
+4. What ``rand`` gives depends on the seed, the stream's name and how often it was asked.
 """
 
 import hashlib
@@ -18,13 +19,12 @@ import msgspec
 from processors.model.twin import Change
 from sidecar.evaluate.matching import matches, same
 from sidecar.twins import decimals
-from sidecar.twins.declaration import FLAGS, Declaration
+from sidecar.twins.chance import uniform
+from sidecar.twins.declaration import Declaration
 from sidecar.twins.journal import Cells, Journal
-from sidecar.twins.timeline import start_ns
-
-FUNCTIONS = frozenset(
-    {"row", "rows", "count", "sum", "add", "subtract", "compare", "next_id", "text"}
-)
+from sidecar.twins.names import FLAGS
+from sidecar.twins.names import FUNCTIONS as FUNCTIONS
+from sidecar.twins.timeline import Timeline, start_ns
 
 
 class NoSuchEntity(LookupError):
@@ -32,11 +32,22 @@ class NoSuchEntity(LookupError):
 
 
 class World:
-    """One twin's state. ``tables`` is entity -> key -> row."""
+    """One twin's state. ``tables`` is entity -> key -> row, ``queues`` queue -> number -> message.
 
-    def __init__(self, declaration: Declaration) -> None:
+    Worlds of several twins have one ``journal`` and one ``timeline``. ``seed`` is an argument of
+    the episode that runs in it, not state.
+    """
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        journal: Journal | None = None,
+        timeline: Timeline | None = None,
+    ) -> None:
         self._declaration = declaration
-        self.journal = Journal()
+        self.journal = journal or Journal()
+        self.timeline = timeline or Timeline(self.journal, start_ns(declaration.clock.start))
+        self.seed = 0
         self.tables: dict[str, Cells] = {
             name: {key_text(row[entity.key]): row for row in entity.rows}
             for name, entity in declaration.entities.items()
@@ -47,27 +58,34 @@ class World:
         self.counters: Cells = {}
         self.keys: Cells = {}
         self.calls: Cells = {}
-        self._clock: Cells = {"now": start_ns(declaration.clock.start)}
+        self.queues: dict[str, Cells] = {name: {} for name in declaration.queues}
+        self.held: Cells = {}
+        self.standing: Cells = {}
+        self.answers: Cells = {}
+        self._names = {id(cells): name for name, cells in self.tables.items()}
+        self._names[id(self.flags)] = FLAGS
         self.functions: Mapping[str, Callable[..., Any]] = {
             "row": self.row,
             "rows": self.rows,
             "count": self.count,
             "sum": self.sum,
+            "waiting": self.waiting,
             "add": decimals.add,
             "subtract": decimals.subtract,
             "compare": decimals.compare,
             "next_id": self.next_id,
+            "rand": self.rand,
             "text": decimals.text,
         }
 
     @property
     def now_ns(self) -> int:
         """Virtual time."""
-        return int(self._clock["now"])
+        return self.timeline.now_ns
 
     def set_time(self, at_ns: int) -> None:
-        """Move the virtual clock."""
-        self.journal.put(self._clock, "now", at_ns)
+        """Put the virtual clock somewhere."""
+        self.timeline.set_time(at_ns)
 
     def table(self, entity: str) -> Cells:
         """The rows of an entity by key. Raises NoSuchEntity."""
@@ -116,6 +134,25 @@ class World:
         self.journal.put(self.counters, prefix, number)
         return f"{prefix}-{number}"
 
+    def rand(self, stream: str) -> float:
+        """The next number in [0, 1) of a stream."""
+        name = f"rand|{stream}"
+        number = self.counters.get(name, 0) + 1
+        self.journal.put(self.counters, name, number)
+        return uniform(self.seed, name, str(number))
+
+    def queue(self, name: str) -> Cells:
+        """The messages of a queue by number. Raises NoSuchEntity."""
+        try:
+            return self.queues[name]
+        except KeyError:
+            known = ", ".join(self.queues) or "none"
+            raise NoSuchEntity(f"there is no queue {name!r}; known: {known}") from None
+
+    def waiting(self, name: str) -> list[Any]:
+        """The messages of a queue, oldest first. Raises NoSuchEntity."""
+        return list(self.queue(name).values())
+
     def next_call(self, tool: str) -> int:
         """The number of this call of ``tool``, from 1."""
         number: int = self.calls.get(tool, 0) + 1
@@ -132,7 +169,7 @@ class World:
 
     def changes(self, mark: int) -> tuple[Change, ...]:
         """What rows and flags differ from how they stood at ``mark``, in order of first touch."""
-        names = {id(cells): name for name, cells in self.tables.items()} | {id(self.flags): FLAGS}
+        names = self._names
         first: dict[tuple[str, str], Any] = {}
         for entry in self.journal.since(mark):
             name = names.get(id(entry.cells))
@@ -152,7 +189,8 @@ class World:
         """``sha256:<hex>`` over everything, order included."""
         tables = [(name, self._rows_digest(name, table)) for name, table in self.tables.items()]
         whole = [
-            *(tables, self.flags, self.counters, self.keys, self.calls, self._clock),
+            *(tables, self.flags, self.counters, self.keys, self.calls, self.queues),
+            *(self.held, self.standing, self.answers, *self.timeline.cells),
             self.journal.mark(),
         ]
         return "sha256:" + hashlib.sha256(msgspec.json.encode(whole)).hexdigest()

@@ -106,7 +106,7 @@ class Stage:
         tools = registry(group)
         self._gateway = _TwinGateway(
             Ports(
-                ledger=_with_approver(ports.ledger, ports.approvals, self._rules),
+                ledger=_with_approver(ports.ledger, ports.approvals, self._rules, self._episodes),
                 registry=tools,
                 policy=ports.policy,
                 upstreams=TwinUpstreams(tools, self._episodes),
@@ -266,8 +266,10 @@ class _ApprovingLedger:
         ledger: GatewayLedger,
         terms: Approvals,
         rules: Mapping[str, tuple[ApprovalRule, ...]],
+        episodes: Mapping[str, GroupEpisode],
     ) -> None:
         self._ledger = ledger
+        self._episodes = episodes
         self._terms = terms
         self._rules = rules
 
@@ -282,6 +284,9 @@ class _ApprovingLedger:
         rule = self._fitting(asked)
         if asked.status != "pending" or rule is None or rule.decision == "none":
             return asked
+        episode = self._episodes.get(asked.requester.removeprefix("episode:"))
+        if episode is not None:
+            episode.wait_for_person(asked.tool)
         for number in range(1, asked.approvers_min + 1):
             await self._vote(asked, rule, number)
         # The agent is told that its request waits; it finds the decision when it asks again.
@@ -314,7 +319,10 @@ class _ApprovingLedger:
 
 
 def _with_approver(
-    ledger: GatewayLedger, terms: Approvals, rules: Mapping[str, tuple[ApprovalRule, ...]]
+    ledger: GatewayLedger,
+    terms: Approvals,
+    rules: Mapping[str, tuple[ApprovalRule, ...]],
+    episodes: Mapping[str, GroupEpisode],
 ) -> GatewayLedger:
     # It forwards everything but one method, which the checker cannot see.
-    return cast(GatewayLedger, _ApprovingLedger(ledger, terms, rules))
+    return cast(GatewayLedger, _ApprovingLedger(ledger, terms, rules, episodes))
