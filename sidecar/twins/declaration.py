@@ -27,7 +27,6 @@ from sidecar.twins.rules import When as When
 from sidecar.twins.rules import fault_problems as fault_problems
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
-SECRET_CHARACTERS_MIN = 8
 _ENTITY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
 
@@ -245,15 +244,6 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.has_effect and self.idempotency is not False
 
 
-class Fidelity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the world claims to be faithful about (entities, ``entity.field``, tools), and what it
-    is not, each with the reason.
-    """
-
-    claims: tuple[str, ...]
-    excludes: dict[str, str] = {}
-
-
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole ``twin.yaml``."""
 
@@ -262,14 +252,11 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     upstream: str = ""
     clock: Clock = Clock()
     flags: dict[str, Any] = {}
-    secrets: dict[str, str] = {}
     entities: dict[str, Entity] = {}
     queues: dict[str, Queue] = {}
     tools: tuple[Tool, ...] = ()
     faults: tuple[Fault, ...] = ()
     code: CodeSource | None = None
-    fidelity: Fidelity | None = None
-    unenforced: tuple[str, ...] = ()
 
     def problems(self) -> list[Problem]:
         """What is wrong beyond the shape, with dotted paths."""
@@ -287,7 +274,6 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             if queue.handle is not None:
                 path = f"queues.{name}.handle.effects"
                 found += self._effect_problems(path, queue.handle.effects)
-        found += self._fidelity_problems()
         found += fault_problems("faults", self.faults, [tool.name for tool in self.tools])
         return found
 
@@ -311,12 +297,6 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         for name in self.queues:
             if not _ENTITY.match(name):
                 yield Problem(f"queues.{name}", "cannot be a queue's name")
-        for name, text in self.secrets.items():
-            if len(text) < SECRET_CHARACTERS_MIN:
-                yield Problem(
-                    f"secrets.{name}",
-                    f"must have at least {SECRET_CHARACTERS_MIN} characters, or others pass for it",
-                )
 
     def _times(self) -> Iterator[Problem]:
         yield from time_problems("clock.start", self.clock.start)
@@ -355,17 +335,6 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 yield Problem(f"{where}.entity", f"there is no entity {seen.entity!r}")
             if bool(seen.entity) == (seen.flags is not None):
                 yield Problem(where, "names either an entity (with rows) or flags")
-
-    def _fidelity_problems(self) -> Iterator[Problem]:
-        if self.fidelity is None:
-            return
-        tools = {tool.name for tool in self.tools}
-        for part, names in (("claims", self.fidelity.claims), ("excludes", self.fidelity.excludes)):
-            for index, name in enumerate(names):
-                known = name in tools or name.split(".")[0] in self.entities
-                if not known:
-                    where = f"fidelity.{part}.{index if part == 'claims' else name}"
-                    yield Problem(where, f"there is no entity or tool {name!r}")
 
 
 def time_problems(path: str, text: str) -> Iterator[Problem]:

@@ -103,14 +103,6 @@ class TwinGroup:
         clock = timeline.Timeline(journal, max(starts, default=0))
         return {name: World(twin.declaration, journal, clock) for name, twin in self.twins.items()}
 
-    def secrets(self) -> dict[str, str]:
-        """The canaries of all twins by name, each under ``twin.name``."""
-        return {
-            f"{twin.name}.{name}": text
-            for twin in self.twins.values()
-            for name, text in twin.declaration.secrets.items()
-        }
-
     def digests(self) -> dict[str, str]:
         """The digest of each twin."""
         return {name: twin.digest() for name, twin in self.twins.items()}

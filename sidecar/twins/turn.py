@@ -395,7 +395,12 @@ class Turn:
 
     def _on_the_wire(self, done: Done) -> Done:
         seed, reply, fault = self._place.setting.seed, done.reply, None
-        latency_ns = chance.drawn_ns(self._tool.latency, seed, "latency", self._name)
+        declared = self._tool.latency
+        latency_ns = (
+            declared
+            if isinstance(declared, int)
+            else chance.drawn_ns(declared, seed, "latency", self._name)
+        )
         if self._rule is not None:
             fault = self._rule.fault
         if reply.has_body and self._tool.declared.noise and done.kind in ("answered", "replayed"):
@@ -471,7 +476,6 @@ class Turn:
             "agent": self._agent,
             "permissions": sorted(self._place.setting.permissions),
         }
-        bindings["secrets"] = self._place.twin.declaration.secrets
         if now:
             bindings["now"] = now
         return let(self._tool.let, bindings, functions)

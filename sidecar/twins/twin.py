@@ -17,13 +17,13 @@ from sidecar.canonical import digest
 from sidecar.errors import Problem
 from sidecar.twins import effects
 from sidecar.twins.behaviour import Behaviour
-from sidecar.twins.chance import Delay
+from sidecar.twins.chance import Spread
 from sidecar.twins.coded import Code, Coded
 from sidecar.twins.declaration import Declaration, Effect, Response, Tool
 from sidecar.twins.faults import ready
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 
-_VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now", "secrets"})
+_VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now"})
 _OBSERVE_VARIABLES = frozenset({"arguments", "response"})
 _MESSAGE_VARIABLES = frozenset({"message", "flags", "now"})
 
@@ -52,7 +52,7 @@ class CompiledHandle(Struct, frozen=True, kw_only=True):
 
 
 class CompiledTool(Struct, frozen=True, kw_only=True):
-    """One tool with its expressions and schema ready; ``timeout_ns`` in nanoseconds."""
+    """One tool with its expressions and schema ready; durations in nanoseconds."""
 
     declared: Tool
     schema: jsonschema_rs.Validator
@@ -63,7 +63,7 @@ class CompiledTool(Struct, frozen=True, kw_only=True):
     effect_key: Template | None
     observe: tuple[CompiledObserve, ...]
     code: Behaviour | None
-    latency: Delay
+    latency: int | Spread
     timeout_ns: int
 
 
@@ -144,9 +144,13 @@ class Twin:
             effect_key=self._body(tool.effect_key, scope, f"{path}.effect_key"),
             observe=tuple(self._observe(path, tool)),
             code=self._coded(tool),
-            latency=tool.latency or self.declaration.clock.step,
+            latency=self._latency(tool),
             timeout_ns=duration_ns(tool.timeout),
         )
+
+    def _latency(self, tool: Tool) -> int | Spread:
+        declared = tool.latency or self.declaration.clock.step
+        return duration_ns(declared) if isinstance(declared, str) else declared
 
     def _coded(self, tool: Tool) -> Behaviour | None:
         function = self.code.functions.get(tool.name) if self.code is not None else None
@@ -215,11 +219,13 @@ def _code_problems(declaration: Declaration, code: Code | None) -> Iterator[Prob
             yield Problem("code", f"{code.name} has a function for {name!r}, which is no tool here")
     for index, tool in enumerate(declaration.tools):
         told = bool(tool.let or tool.preconditions or tool.effects) or tool.response != Response()
-        if tool.name in code.functions and (told or tool.effect_key is not None):
+        if tool.name in code.functions and (
+            told or tool.effect_key is not None or tool.effects_after != ""
+        ):
             yield Problem(
                 f"tools.{index}",
                 f"{tool.name} is written in {code.name}: "
-                "let, preconditions, effects, effect_key and response stand there",
+                "let, preconditions, effects, effects_after, effect_key and response stand there",
             )
         elif tool.name not in code.functions and not told:
             yield Problem(f"tools.{index}", f"{tool.name} has neither code nor a response")

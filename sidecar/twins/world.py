@@ -188,12 +188,14 @@ class World:
     def digest(self) -> str:
         """``sha256:<hex>`` over everything, order included."""
         tables = [(name, self._rows_digest(name, table)) for name, table in self.tables.items()]
-        whole = [
-            *(tables, self.flags, self.counters, self.keys, self.calls, self.queues),
-            *(self.held, self.standing, self.answers, *self.timeline.cells),
-            self.journal.mark(),
+        cells = [
+            *(self.flags, self.counters, self.keys, self.calls, self.held, self.standing),
+            *(self.answers, *self.timeline.cells, *self.queues.values()),
         ]
-        return "sha256:" + hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+        # Cells have an order; the members of a value have none (CEL makes them in any).
+        whole = [tables, [list(some.items()) for some in cells], self.journal.mark()]
+        encoded = msgspec.json.encode(whole, order="sorted")
+        return "sha256:" + hashlib.sha256(encoded).hexdigest()
 
     def _rows_digest(self, entity: str, table: Cells) -> str:
         """Over keys and rows in order."""
@@ -205,7 +207,8 @@ class World:
         for name, row in table.items():
             kept = known.get(name)
             if kept is None or kept[0] is not row:
-                kept = known[name] = row, hashlib.sha256(msgspec.json.encode([name, row])).digest()
+                encoded = msgspec.json.encode([name, row], order="sorted")
+                kept = known[name] = row, hashlib.sha256(encoded).digest()
             whole.update(kept[1])
         return whole.hexdigest()
 
