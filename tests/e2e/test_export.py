@@ -104,12 +104,11 @@ def test_an_agent_run_leaves_by_both_wires_once_with_outcome_and_without_content
             assert event["gen_ai.evaluation.score.label"] == "unverified"
             assert {metric.name for metric in sink.metrics()} == {"agent.runs"}
             assert SECRET.encode() not in sink.everything()
-        until(
-            lambda: (
-                'sidecar_export_items_total{exporter="h",signal="traces"} 3.0' in scrape(sidecar)
-            )
+        told = (
+            'sidecar_export_items_total{exporter="h",signal="traces"} 3.0',
+            'sidecar_export_queue_bytes{exporter="g"} 0.0',
         )
-        assert 'sidecar_export_queue_bytes{exporter="g"} 0.0' in scrape(sidecar)
+        until(lambda: all(line in scrape(sidecar) for line in told))
         assert sidecar.stop() == 0
 
 
