@@ -194,11 +194,11 @@ class Episode:
         self.world.set_time(at_ns)
 
     def _fire_next(self, until_ns: int) -> bool:
-        if self.world.timeline.fired >= FIRINGS_MAX:
-            self.gap(self.twin.name, f"more than {FIRINGS_MAX} timers fired: they never end")
-            return False
         timer = self.world.timeline.take_due(until_ns)
         if timer is None:
+            return False
+        if self.world.timeline.fired > FIRINGS_MAX:
+            self.gap(self.twin.name, f"more than {FIRINGS_MAX} timers fired: they never end")
             return False
         self.company[timer.twin].fire(timer)
         return True
