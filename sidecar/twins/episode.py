@@ -114,7 +114,8 @@ class Episode:
             pass
 
     def fire(self, timer: Timer) -> None:
-        """Let something of this twin happen whose time has come."""
+        """Let something of this twin happen whose time has come, all of it or nothing."""
+        mark = self.world.journal.mark()
         try:
             if timer.kind == "message":
                 self._handle(timer)
@@ -123,6 +124,7 @@ class Episode:
                 tool = self.twin.tools[timer.subject]
                 Turn(self._place, tool, late.call, late.number).arrive(late.bindings)
         except UNFORESEEN as error:
+            self.world.journal.rollback(mark)
             self.gap(timer.subject, str(error))
 
     # -- time --
