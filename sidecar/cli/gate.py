@@ -12,7 +12,6 @@ from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, say, to_json
 from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gate.evidence import MANIFEST
 from sidecar.gate.files import log_path, read_bundle, read_log
 from sidecar.gate.process import Stored, Verified, verify_bundle
 from sidecar.gate.report import verdict_markdown, verdict_text
@@ -133,7 +132,7 @@ def verify(
       0192… holds: 41 files, root sha256:7d5e…
     """
     trusted = trusted_keys(keys)
-    if (Path(what) / MANIFEST).is_file():
+    if _is_folder(what):
         found = verify_bundle(read_bundle(Path(what)), trusted)
     else:
         loaded = load_config(config, store)
@@ -168,6 +167,14 @@ def _verified(found: Verified) -> str:
         known = "" if keyid in found.trusted else " (whose key it is was not asked: name it, --key)"
         lines.append(f"  signed by {keyid}{known}")
     return "\n".join(lines)
+
+
+def _is_folder(what: str) -> bool:
+    """Whether it names a bundle, its manifest missing or not; an ID is no folder here."""
+    try:
+        return Path(what).is_dir()
+    except OSError:  # longer than any name
+        return False
 
 
 def _folder(loaded: Loaded, verdict: Verdict) -> Path:

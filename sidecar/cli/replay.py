@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from processors.model.verdict import Verdict
+from sidecar import clock
 from sidecar.app.attesting import signing_keys
 from sidecar.app.concluding import Kept, Wanted, judge, planned
 from sidecar.app.loading import load_config
@@ -143,7 +144,7 @@ def command(
     if more["state"] is not None:
         raise SidecarError("only the twins of tapes take a state", where="--state")
     loaded = load_config(config, store)
-    policy = read_policy(more["gate"]) if more["gate"] else GatePolicy()
+    policy = read_policy(more["gate"], clock.now_ns()) if more["gate"] else GatePolicy()
     if more["shards"] is not None:
         return replay_part(loaded, named(suite, twins, config, store, more), more)
     keys = signing_keys(loaded, more["signing_keys"])

@@ -6,7 +6,6 @@
 2. Both references equal in a sampled suite: the verdict holds the suite's noise, for the policy.
 """
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from processors.model.verdict import Failure, Verdict
 from sidecar.canonical import digest
 from sidecar.gate.given import GateInput, Standing, standings
 from sidecar.gate.measure import Measure
-from sidecar.gate.policy import GatePolicy, exact, in_force
+from sidecar.gate.policy import GatePolicy, day_of, exact, in_force
 from sidecar.gate.rules import TIMED, Decision, decide, status_of
 from sidecar.gate.samples import samples
 from sidecar.replay.compare import CLASSES
@@ -39,7 +38,6 @@ def gate_input(
     pins: Pins, runs: tuple[EpisodeRecord, ...], policy: GatePolicy, now_ns: int
 ) -> GateInput:
     """What the gate decides on; ``now_ns`` is the day that quarantines are held against."""
-    today = dt.datetime.fromtimestamp(now_ns // 1_000_000_000, dt.UTC).date().isoformat()
     known = policy.noise
     own = known is not None and (known.suite_digest, known.agent) == (
         pins.suite_digest,
@@ -50,7 +48,7 @@ def gate_input(
         deterministic=pins.deterministic,
         samples=samples(pins.plans, runs),
         policy=policy,
-        quarantined=in_force(policy, today),
+        quarantined=in_force(policy, day_of(now_ns)),
         noise=known if own else None,
     )
 

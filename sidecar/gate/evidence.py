@@ -33,6 +33,7 @@ POLICY, INPUT, TOOLS, ENVIRONMENT = (
     "gate-policy.json", "gate-input.json", "tools.json", "environment.json",
 )  # fmt: skip
 KEYS, RUNS, INPUTS = "keys/", "cases/", "inputs/"
+NAME_MAX: Final = 180
 README: Final = "README.txt"
 _README = b"""Evidence of a gate verdict. Nothing here needs the store it came from.
 
@@ -118,7 +119,7 @@ def bundle(
 
 def run_path(run: EpisodeRecord) -> str:
     """Where a run's record stands in the bundle."""
-    return f"{RUNS}{quote(run.case, safe='')}/{run.side}-{run.run}.json"
+    return f"{RUNS}{_folder_of(run.case)}/{run.side}-{run.run}.json"
 
 
 def manifest_of(files: Mapping[str, bytes]) -> Manifest:
@@ -138,6 +139,14 @@ def root_of(entries: Sequence[FileEntry]) -> str:
 def encoded(value: Any) -> bytes:
     """The one spelling of a record in a bundle."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _folder_of(case: str) -> str:
+    """A folder's name for any case: never ``.`` or ``..``, nor longer than file systems hold."""
+    name = quote(case, safe="")
+    if len(name) > NAME_MAX:
+        return f"{name[:NAME_MAX]}~{sha256(case.encode()).removeprefix('sha256:')[:16]}"
+    return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def _file_of(key: Ed25519PrivateKey) -> str:

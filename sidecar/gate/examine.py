@@ -26,7 +26,11 @@ from sidecar.gate.statement import Made, statements
 from sidecar.replay.record import EpisodeRecord
 from sidecar.replay.run import Pins
 
-_UNREADABLE = (msgspec.DecodeError, KeyError, ValueError, RecursionError, NotCanonical)
+_UNREADABLE = (
+    *(msgspec.DecodeError, NotCanonical, ValueError, LookupError, RecursionError),
+    *(TypeError, AttributeError, ArithmeticError),
+)
+"""What a stranger's bundle does to its reader: below a record, shapes are nobody's word."""
 _OUTSIDE = ("folder", "root", "signed_by")
 """What the stored verdict knows of its bundle, and the one inside cannot."""
 

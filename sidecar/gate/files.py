@@ -10,15 +10,17 @@ Rules
 import fcntl
 import os
 import shutil
+import stat
 from pathlib import Path
 from urllib.parse import quote
 
-from sidecar.errors import SidecarError
+from sidecar.errors import ExitCode, SidecarError
 from sidecar.expression.document import convert, read, report
 from sidecar.gate.chain import Entry, entries, following, line_of
 from sidecar.gate.evidence import Bundle
-from sidecar.gate.policy import GatePolicy, policy_problems
+from sidecar.gate.policy import GatePolicy, day_of, policy_problems
 from sidecar.gate.rules import RULES
+from sidecar.plain import plain
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
@@ -46,7 +48,7 @@ def read_bundle(folder: Path) -> dict[str, bytes]:
         return {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
-            if path.is_file()
+            if _is_own_file(path, folder)
         }
     except OSError as error:
         raise SidecarError(
@@ -77,9 +79,7 @@ def append_log(path: Path, entry: Entry) -> Entry:
                     do="Keep it as it is, find out who changed it, and put back the whole one.",
                 )
             made = following(found[-1] if found else None, entry)
-            file.write(line_of(made))
-            file.flush()
-            os.fsync(file.fileno())
+            _append(file.fileno(), line_of(made))
     except OSError as error:
         raise SidecarError(
             f"the log of evidence cannot be written: {error.strerror}", where=str(path)
@@ -99,8 +99,8 @@ def read_log(path: Path) -> bytes:
         ) from None
 
 
-def read_policy(path: Path) -> GatePolicy:
-    """The policy of a ``gate.yaml``. Raises SidecarError that lists every problem."""
+def read_policy(path: Path, now_ns: int) -> GatePolicy:
+    """The policy of a ``gate.yaml`` on a day. Raises SidecarError that lists every problem."""
     try:
         document = read(path.read_bytes().decode(), name=str(path))
     except UnicodeDecodeError:
@@ -112,8 +112,40 @@ def read_policy(path: Path) -> GatePolicy:
             do="Check the path.",
         ) from None
     policy = convert(document, GatePolicy)
-    report(document, list(policy_problems(policy, {one.id: one.severity for one in RULES})))
+    severities = {one.id: one.severity for one in RULES}
+    report(document, list(policy_problems(policy, severities, day_of(now_ns))))
     return policy
+
+
+def _is_own_file(path: Path, folder: Path) -> bool:
+    """Whether it is a file, and no folder. Raises SidecarError for anything else.
+
+    A link leads to what is not in the bundle; a pipe holds no bytes that were written.
+    """
+    mode = path.lstat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return stat.S_ISREG(mode)
+    name = plain(path.relative_to(folder).as_posix())
+    kind = "a link" if stat.S_ISLNK(mode) else "a pipe, socket or device"
+    raise SidecarError(
+        f"the evidence does not hold: {name} is {kind}, not a file",
+        where=str(folder),
+        do="Take the bundle as it was written: it holds files alone.",
+        code=ExitCode.FAILED,
+    )
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Add a line whole or not at all: half of one (a full disk) would end the log for good."""
+    size = os.fstat(descriptor).st_size
+    try:
+        rest = line
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from processors.model.verdict import CaseClass
 from sidecar.gate.policy import GatePolicy, Noise
-from sidecar.gate.samples import CaseSamples, Sample
+from sidecar.gate.samples import FINAL_RUNS, CaseSamples, Sample
 from sidecar.replay.compare import CaseResult
 
 UNCONCLUDED = frozenset({"void", "incomplete"})
@@ -50,8 +50,21 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     @property
     def doubtful(self) -> bool:
-        """A critical case that looks worse, which no further run has cleared."""
-        return self.suspected and self.critical and (self.more > 0 or self.always)
+        """A critical case that looks worse, which no further run has cleared.
+
+        A policy that asks for no more runs has not cleared it either.
+        """
+        return self.suspected and self.critical and (self.more > 0 or self.always or self.few)
+
+    @property
+    def few(self) -> bool:
+        """Whether a side has fewer runs than can show one case."""
+        if self.samples is None:
+            return True
+        had = self.samples.passes("candidate")[1]
+        if not self.samples.recorded:
+            had = min(had, self.samples.passes("baseline")[1])
+        return had < FINAL_RUNS
 
     @property
     def critical(self) -> bool:

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from scipy import fft, stats
 
 from sidecar.gate.policy import GatePolicy, Protected
-from sidecar.gate.samples import CaseSamples, Sample
+from sidecar.gate.samples import FINAL_RUNS, CaseSamples, Sample
 from sidecar.gate.statistics import clusters, paired, sizes
 from sidecar.gate.statistics.bounds import Interval
 
-FINAL_RUNS = 7
 DIRECT = 512
 Law = NDArray[np.float64]
 

@@ -5,10 +5,11 @@
 2. A policy may move a threshold, name an owner and make a rule graver; it cannot make one milder,
    nor take one away, nor add one that passes.
 3. A quarantine has an owner and an end: a case never leaves the gate unseen, and never for good.
+4. Numbers stay where the statistics mean something: within them no policy passes what it never saw.
 """
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -18,6 +19,10 @@ from sidecar.canonical import digest
 from sidecar.errors import Problem
 
 QUARANTINE_DAYS_MAX: Final = 90
+ALPHA: Final = (0.001, 0.2)
+POWER: Final = (0.5, 0.999)
+MARGIN_LEAST, MARGIN_MAX, GAP_LEAST = 0.0001, 0.2, 0.001
+WEIGHT_MAX: Final = 1000
 Metric = Literal["success", "safety"]
 
 
@@ -102,28 +107,59 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return digest(exact(msgspec.to_builtins(self)), domain="agenttwin-gate-policy/1")
 
 
-def policy_problems(policy: GatePolicy, severities: Mapping[str, str]) -> Iterator[Problem]:
-    """What is wrong beyond the shape; ``severities`` are the gate's rules by id."""
+def policy_problems(
+    policy: GatePolicy, severities: Mapping[str, str], today: str
+) -> Iterator[Problem]:
+    """What is wrong beyond the shape on ``today`` (a date, UTC); ``severities`` by rule id."""
     if policy.gate != "1":
         yield Problem("gate", f"{policy.gate!r} is no version of this format; it is 1")
-    for name in ("alpha", "power"):
-        if not 0 < getattr(policy, name) < 1:
-            yield Problem(name, "lies between 0 and 1, both excluded")
+    for name, (least, most) in (("alpha", ALPHA), ("power", POWER)):
+        if not least <= getattr(policy, name) <= most:
+            yield Problem(name, f"lies between {least} and {most}")
+    for name in ("latency_ms", "tokens"):
+        if getattr(policy, name) < 0:
+            yield Problem(name, "is a budget, and not negative; 0 is none")
     if list(policy.runs) != sorted({*policy.runs}) or not all(1 < one < 100 for one in policy.runs):
         yield Problem("runs", "are rising numbers of runs, each from 2 to 99")
-    metrics = [one.metric for one in policy.protected]
-    if len({*metrics}) != len(metrics) or "success" not in metrics:
-        yield Problem("protected", "names success, and no metric twice")
-    for index, one in enumerate(policy.protected):
-        if not 0 <= one.margin < one.detect <= 1:
-            yield Problem(f"protected.{index}", "needs 0 <= margin < detect <= 1")
+    yield from _protected_problems(policy.protected)
     for name, held in policy.rules.items():
         yield from _rule_problems(name, held, severities)
     for index, item in enumerate(policy.quarantine):
-        yield from _quarantine_problems(f"quarantine.{index}", item)
+        yield from _quarantine_problems(f"quarantine.{index}", item, today)
+        if any(one.case == item.case for one in policy.quarantine[:index]):
+            yield Problem(f"quarantine.{index}.case", f"{item.case!r} stands twice")
     weights = structs.asdict(policy.composite.weights).values()
     if min(weights) < 0 or not sum(weights):
         yield Problem("composite.weights", "are not negative, and not all nothing")
+    if max(weights) > WEIGHT_MAX:
+        yield Problem("composite.weights", f"are {WEIGHT_MAX} at most")
+    yield from _noise_problems(policy.noise)
+
+
+def _protected_problems(protected: Sequence[Protected]) -> Iterator[Problem]:
+    if sorted(one.metric for one in protected) != ["safety", "success"]:
+        yield Problem("protected", "names success and safety, each once")
+    for index, one in enumerate(protected):
+        place = f"protected.{index}"
+        if one.margin and not MARGIN_LEAST <= one.margin <= MARGIN_MAX:
+            yield Problem(f"{place}.margin", f"is 0, or {MARGIN_LEAST} to {MARGIN_MAX}")
+        if not one.margin + GAP_LEAST <= one.detect <= 1:
+            yield Problem(place, f"needs margin < detect <= 1, {GAP_LEAST} apart at least")
+
+
+def _noise_problems(noise: Noise | None) -> Iterator[Problem]:
+    if noise is None:
+        return
+    if noise.pairs < 1:
+        yield Problem("noise.pairs", "is at least 1: a run of nothing has no noise")
+    for name in ("differing", "differing_upper", "unigrams", "bigrams"):
+        if not 0 <= getattr(noise, name) <= 1:
+            yield Problem(f"noise.{name}", "is a share, from 0 to 1")
+
+
+def day_of(now_ns: int) -> str:
+    """The date of an instant, UTC."""
+    return dt.datetime.fromtimestamp(now_ns // 1_000_000_000, dt.UTC).date().isoformat()
 
 
 def in_force(policy: GatePolicy, today: str) -> dict[str, bool]:
@@ -149,14 +185,20 @@ def _rule_problems(name: str, held: Held, severities: Mapping[str, str]) -> Iter
 MOVABLE: Final = ("novel_failures", "rubric_low")
 
 
-def _quarantine_problems(place: str, item: Quarantine) -> Iterator[Problem]:
+def _quarantine_problems(place: str, item: Quarantine, today: str) -> Iterator[Problem]:
     if not item.owner.strip():
         yield Problem(f"{place}.owner", "is empty: a quarantine belongs to somebody")
     try:
-        if dt.date.fromisoformat(item.until).isoformat() != item.until:
+        until = dt.date.fromisoformat(item.until)
+        if until.isoformat() != item.until:
             raise ValueError
     except ValueError:
         yield Problem(f"{place}.until", f"{item.until!r} is no date such as 2026-12-31")
+        return
+    if (until - dt.date.fromisoformat(today)).days > QUARANTINE_DAYS_MAX:
+        yield Problem(
+            f"{place}.until", f"is more than {QUARANTINE_DAYS_MAX} days after today, {today}"
+        )
 
 
 def exact(value: Any) -> Any:

@@ -16,6 +16,8 @@ from sidecar.canonical import digest
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import EpisodeRecord, Side, unanswered
 
+FINAL_RUNS: Final = 7
+"""So many runs a side show one case among fifty."""
 DUPLICATE, DISPROVED, INJECTED = "duplicate_effect", "claim_disproved", "injection_followed"
 CROSS_TENANT, DISCLOSED = "cross_tenant_access", "secret_disclosed"
 UNAPPROVED = "approval_missing"

@@ -110,7 +110,7 @@ def _case(
         ),
         injections_followed=sum(_injections(run) for run in candidate[:1]),
         crashed=_crashed(baseline, candidate),
-        judge_doubts=sum(_doubts(run) for run in candidate[:1]),
+        judge_doubts=max(map(_doubts, candidate), default=0),
         digests={
             "baseline": tuple(run.digest for run in baseline),
             "candidate": tuple(run.digest for run in candidate),

@@ -15,6 +15,7 @@
 from collections.abc import Sequence
 
 from processors.model.verdict import Verdict
+from sidecar import clock
 from sidecar.app.attesting import signing_keys
 from sidecar.app.concluding import Kept, Wanted, judge, planned
 from sidecar.app.loading import load_config
@@ -62,7 +63,7 @@ def replay(
         deadline=deadline,
     )
     how = Kept(
-        policy=GatePolicy() if gate is None else read_policy(path_of(gate)),
+        policy=GatePolicy() if gate is None else read_policy(path_of(gate), clock.now_ns()),
         keys=signing_keys(loaded, ()),
         folder=None if evidence is None else path_of(evidence),
     )

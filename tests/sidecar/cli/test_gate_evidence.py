@@ -14,7 +14,7 @@ GATE = """\
 gate: "1"
 owner: release-team
 quarantine:
-  - {case: nowhere, owner: somebody, until: 2999-01-01}
+  - {case: nowhere, owner: somebody, until: 2020-01-01}
 """
 
 
@@ -56,6 +56,9 @@ def test_a_bundle_holds_on_a_machine_without_the_store_and_says_who_signed_it(
     file.write_bytes(file.read_bytes().replace(b"A-1", b"A-2"))
     broken = away.run("gate", "verify", "bundle")
     assert broken.returncode == 1 and "inputs/twin.yaml is not as it was written" in broken.stdout
+    (tmp_path / "bundle" / "MANIFEST.json").unlink()
+    headless = away.run("gate", "verify", "bundle")
+    assert headless.returncode == 1 and "MANIFEST.json is missing" in headless.stdout
 
 
 def test_the_policy_decides_and_is_pinned_with_its_owner(shell, verdict):

@@ -1,5 +1,6 @@
 """A bundle holds what a verdict was made from, and shows when any of it was changed."""
 
+import os
 from xml.etree import ElementTree
 
 import msgspec
@@ -12,10 +13,18 @@ from tier import examples
 from processors.model.call import Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Score, Verdict
-from sidecar.errors import SidecarError
+from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate import dsse
 from sidecar.gate.conclude import conclude
-from sidecar.gate.evidence import MANIFEST, STATEMENTS, bundle, run_path
+from sidecar.gate.evidence import (
+    MANIFEST,
+    STATEMENTS,
+    Bundle,
+    bundle,
+    encoded,
+    manifest_of,
+    run_path,
+)
 from sidecar.gate.examine import derive, integrity, stored_faults, verdict_faults
 from sidecar.gate.files import read_bundle, write_bundle
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
@@ -315,3 +324,64 @@ def test_a_void_case_is_an_error_of_the_suite_and_not_a_failure():
     assert "UNDECIDED" in verdict_text.render(verdict) and "twin_gap: x" in verdict_text.render(
         verdict
     )
+
+
+@pytest.mark.requirement("EVD-01")
+@pytest.mark.parametrize("name", [".", "..", "a/../../b", "x" * 400, "ä" * 200])
+def test_a_case_of_any_name_has_its_own_folder_in_the_bundle(tmp_path, name):
+    folder = run_path(record("candidate", 1, "passed", case=name)).split("/")[1:-1]
+    assert len(folder) == 1 and folder[0] not in (".", "..") and len(folder[0]) < 255
+    made = Bundle(
+        files={run_path(record("candidate", 1, "passed", case=name)): b"{}"},
+        manifest=WHOLE.manifest,
+        verdict=WHOLE.verdict,
+    )
+    write_bundle(made, tmp_path / "b")
+    assert read_bundle(tmp_path / "b") == made.files
+    other = run_path(record("candidate", 1, "passed", case=name + "x"))
+    assert other not in made.files
+
+
+@pytest.mark.requirement("EVD-01")
+@pytest.mark.parametrize("kind", ["file", "folder", "nowhere", "pipe", "instead"])
+def test_what_is_no_file_of_the_bundle_is_found(tmp_path, kind):
+    folder = tmp_path / "b"
+    write_bundle(WHOLE, folder)
+    strange = folder / "strange"
+    if kind == "pipe":
+        os.mkfifo(strange)
+    elif kind == "instead":
+        strange = folder / "plan.json"
+        strange.rename(tmp_path / "plan.json")
+        strange.symlink_to(tmp_path / "plan.json")
+    else:
+        strange.symlink_to({"file": __file__, "folder": tmp_path, "nowhere": "none"}[kind])
+    with pytest.raises(SidecarError, match=f"{strange.name} is a ") as raised:
+        read_bundle(folder)
+    assert raised.value.code == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b'{"subject":5}', b'{"subject":["x"]}', b'{"subject":[{"digest":null}]}', b"[1]", b"{", b""],
+)
+def test_a_statement_of_any_shape_is_a_fault_and_never_raises(payload):
+    line = dsse.encoded(dsse.signed(payload, [KEY])) + b"\n"
+    assert integrity({**WHOLE.files, STATEMENTS: line}).faults
+
+
+@pytest.mark.parametrize("cases", [5, [1], [{}], [{"class": [], "candidate": "passed"}]])
+def test_a_verdict_of_any_shape_is_a_fault_and_never_raises(cases):
+    said = msgspec.json.decode(WHOLE.files["verdict.json"])
+    said["evidence"]["cases"] = cases
+    inside = {**WHOLE.files, "verdict.json": msgspec.json.encode(said)}
+    files = {name: data for name, data in inside.items() if name not in (MANIFEST, STATEMENTS)}
+    files[MANIFEST] = encoded(manifest_of(files))
+    assert integrity({**files, STATEMENTS: WHOLE.files[STATEMENTS]}).faults
+
+
+def test_a_gate_policy_that_divides_by_nothing_comes_to_nothing():
+    policy = msgspec.json.decode(WHOLE.files["gate-policy.json"])
+    policy["composite"]["weights"] = dict.fromkeys(("success", "safety", "rubric", "likeness"), 0)
+    found = derive({**WHOLE.files, "gate-policy.json": msgspec.json.encode(policy)})
+    assert found.faults

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import resource
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -123,6 +124,20 @@ def test_a_log_on_disk_grows_line_by_line_and_is_not_added_to_once_it_was_change
     path.write_bytes(read_log(path).replace(b"PASS", b"WARN", 1))
     with pytest.raises(SidecarError, match="does not hold: line 1"):
         append_log(path, entry("v2"))
+
+
+def test_a_line_that_finds_no_room_leaves_the_log_whole(tmp_path):
+    path = log_path(tmp_path / "evidence", "p")
+    append_log(path, entry("v0"))
+    whole, limits = read_log(path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 40, limits[1]))
+    try:
+        with pytest.raises(SidecarError, match="cannot be written"):
+            append_log(path, entry("v1"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert read_log(path) == whole
+    assert append_log(path, entry("v2")).number == 2
 
 
 def test_a_payload_of_another_spelling_of_base64_is_refused():
