@@ -40,7 +40,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     shown: bool = False
     suspected: bool = False
     more: int = 0
-    always: bool = False
+    clear: bool = False
     chance: float | None = None
 
     @property
@@ -52,9 +52,9 @@ class Standing(Struct, frozen=True, kw_only=True):
     def doubtful(self) -> bool:
         """A critical case that looks worse, which no further run has cleared.
 
-        A policy that asks for no more runs has not cleared it either.
+        A policy that asks for no more runs has not cleared it either, nor have many other cases.
         """
-        return self.suspected and self.critical and (self.more > 0 or self.always or self.few)
+        return self.suspected and self.critical and (self.more > 0 or self.clear or self.few)
 
     @property
     def few(self) -> bool:
@@ -134,7 +134,7 @@ def _judged(found: Sequence[Standing], policy: GatePolicy) -> Iterable[Standing]
             shown=said.shown,
             suspected=said.suspected,
             more=said.more,
-            always=said.always,
+            clear=said.clear,
             chance=said.holm,
         )
 

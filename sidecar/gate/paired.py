@@ -9,6 +9,8 @@
 3. ``alpha`` is shared: half for the metrics together, half for single cases (Holm), of which half
    is for the critical ones.
 4. What is not shown is not thereby safe: harmless needs an upper bound within the margin.
+5. The share protects equal versions from a block, and no critical case from being looked at: one
+   that looks clearly worse by itself, whatever else the suite holds, leaves nothing decided.
 """
 
 from collections.abc import Callable, Sequence
@@ -139,7 +141,10 @@ def _together(laws: Sequence[Law]) -> Law:
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """One case of a sampled suite. ``holm`` and ``bh`` are adjusted p-values."""
+    """One case of a sampled suite. ``holm`` and ``bh`` are adjusted p-values.
+
+    ``clear``: worse by its own runs, without regard to how many other cases there are.
+    """
 
     case: str
     worse: bool
@@ -149,7 +154,7 @@ class Judged(Struct, frozen=True, kw_only=True):
     holm: float
     bh: float
     more: int
-    always: bool
+    clear: bool
 
 
 def judge(cases: Sequence[CaseSamples], policy: GatePolicy) -> tuple[Judged, ...]:
@@ -159,8 +164,8 @@ def judge(cases: Sequence[CaseSamples], policy: GatePolicy) -> tuple[Judged, ...
     chances = [known[one] for one in tables]
     strict, lax = _holm(cases, chances), paired.benjamini_hochberg(chances)
     return tuple(
-        _judged(case, one, other, policy)
-        for case, one, other in zip(cases, strict, lax, strict=True)
+        _judged(case, alone, (one, other), policy)
+        for case, alone, one, other in zip(cases, chances, strict, lax, strict=True)
     )
 
 
@@ -190,15 +195,19 @@ def _holm(cases: Sequence[CaseSamples], chances: Sequence[float]) -> tuple[float
     return tuple(found)
 
 
-def _judged(case: CaseSamples, holm: float, bh: float, policy: GatePolicy) -> Judged:
+def _judged(
+    case: CaseSamples, alone: float, adjusted: tuple[float, float], policy: GatePolicy
+) -> Judged:
     (passed_before, before), (passed_now, now) = case.passes("baseline"), case.passes("candidate")
-    known = before > 0 and now > 0
+    known, (holm, bh) = before > 0 and now > 0, adjusted
     worse = known and passed_now * before < passed_before * now
     last = policy.runs[-1] if policy.runs else FINAL_RUNS
-    always = known and passed_before == before and passed_now == 0
+    always = passed_before == before and passed_now == 0
     shown = worse and (holm <= policy.alpha / 2 or (case.recorded and always and now >= last))
     had = now if case.recorded else min(before, now)
     more = next((one for one in policy.runs if one > had), 0) if worse and not shown else 0
+    # One recorded run has no test of its own: the candidate's majority stands for it.
+    clear = passed_now * 2 < now if case.recorded else alone <= policy.alpha
     return Judged(
         case=case.case,
         worse=worse,
@@ -208,7 +217,7 @@ def _judged(case: CaseSamples, holm: float, bh: float, policy: GatePolicy) -> Ju
         holm=holm,
         bh=bh,
         more=more,
-        always=always,
+        clear=worse and clear,
     )
 
 

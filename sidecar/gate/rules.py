@@ -201,7 +201,7 @@ RULES: tuple[Rule, ...] = (
         id="critical_suspected",
         severity="undecided",
         operand="critical_suspected",
-        says="critical cases look worse in too few runs to tell chance from regression",
+        says="critical cases look worse, and their runs are too few to block",
         remedy="let gate.yaml ask for more runs of such cases, as runs: [3, 7, 15]",
     ),
     Rule(

@@ -113,6 +113,41 @@ def test_a_suspected_critical_case_leaves_the_gate_undecided_until_its_runs_are_
     assert decision.status == "WARN" and "flaky_sampled" in fired(decision)
 
 
+@pytest.mark.parametrize(
+    ("now", "status"), [(0, "BLOCK"), (1, None), (2, None), (3, None), (4, "WARN"), (6, "WARN")]
+)
+def test_no_number_of_critical_cases_excuses_one_that_is_clearly_worse(now, status):
+    """Seven of seven to ``now`` of seven, among 21 critical and 30 other cases."""
+    bad = case("bad", (PASSED,) * 7, (FAILED,) * (7 - now) + (PASSED,) * now, severity="critical")
+    others = [
+        case(f"c{number}", (PASSED,), (PASSED,), severity="critical" if number < 20 else "major")
+        for number in range(50)
+    ]
+    decision = decide(given([bad, *others]))
+    assert decision.status == status
+    if status is None:
+        assert finding(decision, "critical_suspected").cases == ("bad",)
+
+
+def test_more_runs_tell_the_critical_case_that_seven_leave_undecided():
+    others = [case(f"c{number}", (PASSED,), (PASSED,), severity="critical") for number in range(20)]
+    policy = GatePolicy(runs=(3, 7, 15))
+
+    def bad(count):
+        now = (FAILED,) * (count - count // 7) + (PASSED,) * (count // 7)
+        return case("bad", (PASSED,) * count, now, severity="critical")
+
+    assert runs_wanted([bad(7), *others], policy) == {"bad": 15}
+    assert decide(given([bad(15), *others], policy)).status == "BLOCK"
+
+
+def test_a_critical_case_that_mostly_fails_against_a_recording_is_not_waved_through():
+    bad = case("bad", (PASSED,), (FAILED,) * 4 + (PASSED,) * 3, severity="critical", recorded=True)
+    assert decide(given([bad])).status is None
+    mostly = replace(bad, candidate=(FAILED,) * 3 + (PASSED,) * 4)
+    assert decide(given([mostly])).status == "WARN"
+
+
 def test_a_recorded_baseline_runs_once_and_the_candidate_fails_all_of_its_runs():
     bad = case("bad", (PASSED,), (FAILED,) * 3, severity="critical", recorded=True)
     assert runs_wanted([bad], GatePolicy()) == {"bad": 7}
