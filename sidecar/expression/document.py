@@ -11,7 +11,7 @@ Rules
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,6 +53,26 @@ class Document(Struct, frozen=True, kw_only=True):
                 return self.lines[path]
             path = path.rpartition(".")[0]
         return self.lines.get("")
+
+
+class Placed(Struct, frozen=True):
+    """A problem and its place: the document's name, the line, the dotted path (or "")."""
+
+    name: str
+    line: int | None
+    path: str
+    text: str
+
+
+class DocumentInvalid(SidecarError):
+    """A document with problems; ``problems`` are all that were found, in order."""
+
+    def __init__(self, name: str, problems: Sequence[Placed]) -> None:
+        self.problems = tuple(problems)
+        count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = [f"{one.name}:{one.line}: {one.path} {one.text}" for one in problems]
+        text = f"{name} has {count}:\n  " + "\n  ".join(lines) + "\n"
+        super().__init__(text, do="Correct it and run again.")
 
 
 def read(text: str, *, name: str) -> Document:
@@ -101,16 +121,14 @@ def convert(document: Document, kind: type[T]) -> T:
 
 
 def report(document: Document, problems: list[Problem]) -> None:
-    """Raises SidecarError with all of ``problems`` and their lines, if there are any."""
+    """Raises DocumentInvalid with all of ``problems`` and their lines, if there are any."""
     if not problems:
         return
-    texts = [
-        f"{document.name}:{document.line(problem.path)}: {problem.path} {problem.text}"
+    placed = [
+        Placed(document.name, document.line(problem.path), problem.path, problem.text)
         for problem in problems
     ]
-    count = "a problem" if len(texts) == 1 else f"{len(texts)} problems"
-    text = f"{document.name} has {count}:\n  " + "\n  ".join(texts) + "\n"
-    raise SidecarError(text, do="Correct it and run again.")
+    raise DocumentInvalid(document.name, placed)
 
 
 def shape_problems(kind: Type, value: Any, path: str) -> Iterator[Problem]:

@@ -277,6 +277,14 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         found += fault_problems("faults", self.faults, [tool.name for tool in self.tools])
         return found
 
+    def can_be_compiled(self) -> bool:
+        """Whether its times, fault rules and code can be read, whatever else is wrong with it: then
+        its expressions can be looked at too, and all is told at once.
+        """
+        names = [tool.name for tool in self.tools]
+        broken = [*self._times(), *fault_problems("faults", self.faults, names)]
+        return not broken and (self.code is None or bool(self.code.file) != bool(self.code.module))
+
     def _names(self) -> Iterator[Problem]:
         if not _NAME.match(self.twin):
             yield Problem("twin", f"{self.twin!r} cannot be a twin's name")

@@ -22,6 +22,10 @@ from sidecar.twins.scenario import Suite, suite_problems
 from sidecar.twins.twin import Twin
 
 
+class Unopened(SidecarError):
+    """There is no such file, or it may not be read."""
+
+
 class LoadedSuite(Struct, frozen=True, kw_only=True):
     """A suite without problems, its twins, and the files it was read from (name to bytes)."""
 
@@ -45,7 +49,7 @@ class LoadedTwins(Struct, frozen=True, kw_only=True):
 def load_suite(path: Path) -> LoadedSuite:
     """Read a suite and its twins. Raises SidecarError that lists every problem."""
     files: dict[str, bytes] = {}
-    document = _document(path, files)
+    document = read_document(path, files)
     suite = convert(document, Suite)
     twins = load_twins([path.parent / name for name in suite.twins], root=path.parent)
     report(document, suite_problems(suite, twins.group))
@@ -55,22 +59,27 @@ def load_suite(path: Path) -> LoadedSuite:
 def load_twins(paths: list[Path], *, root: Path | None = None) -> LoadedTwins:
     """Read twins. Raises SidecarError that lists every problem of the first bad file."""
     files: dict[str, bytes] = {}
-    twins = [_twin(path, files, root or path.parent) for path in paths]
+    twins = [load_twin(path, files, root or path.parent)[1] for path in paths]
     return LoadedTwins(group=TwinGroup(twins), files=files)
 
 
-def _twin(path: Path, files: dict[str, bytes], root: Path) -> Twin:
-    document = _document(path, files, root)
+def load_twin(path: Path, files: dict[str, bytes], root: Path) -> tuple[Document, Twin]:
+    """Read one twin, and the document it stands in; what was read goes to ``files``, by its name
+    under ``root``. Raises SidecarError that lists every problem.
+    """
+    document = read_document(path, files, root)
     _resolve(document, path.parent, files, root)
     declaration = convert(document, Declaration)
-    report(document, declaration.problems())
+    found = declaration.problems()
+    if found and not declaration.can_be_compiled():
+        report(document, found)
     code = None
     if declaration.code is not None:
         code, source = load_code(declaration.code, path.parent)
         files[_code_name(declaration.code, path, root)] = source
     twin = Twin(declaration, code)
-    report(document, twin.problems)
-    return twin
+    report(document, [*found, *twin.problems])
+    return document, twin
 
 
 def _code_name(source: CodeSource, path: Path, root: Path) -> str:
@@ -79,7 +88,10 @@ def _code_name(source: CodeSource, path: Path, root: Path) -> str:
     return f"{source.module}.py"
 
 
-def _document(path: Path, files: dict[str, bytes], root: Path | None = None) -> Document:
+def read_document(path: Path, files: dict[str, bytes], root: Path | None = None) -> Document:
+    """Read a YAML file; its bytes go to ``files``. Raises SidecarError, Unopened where there is
+    none to read.
+    """
     text = _bytes(path)
     files[_relative(path, root or path.parent)] = text
     try:
@@ -104,14 +116,14 @@ def _resolve(document: Document, folder: Path, files: dict[str, bytes], root: Pa
     for holder in holders:
         schema = holder.get("schema") if isinstance(holder, dict) else None
         if isinstance(schema, dict) and set(schema) == {"file"}:
-            holder["schema"] = _document(folder / str(schema["file"]), files, root).value
+            holder["schema"] = read_document(folder / str(schema["file"]), files, root).value
 
 
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SidecarError(
+        raise Unopened(
             f"the file cannot be read: {error.strerror}", where=str(path), do="Check the path."
         ) from None
 

@@ -1,0 +1,137 @@
+"""Twins and suites looked at without running them: all that is wrong with all of them, at once.
+
+Rules
+1. A file that is wrong does not hide what is wrong with another; a twin that a suite names is
+   looked at as if it had been named itself, and once.
+2. A suite is looked at as a whole where every twin of it is right.
+3. Each finding has its file and line.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from sidecar.errors import SidecarError
+from sidecar.expression.document import Document, DocumentInvalid, convert, report
+from sidecar.twins.files import Unopened, load_twin, read_document
+from sidecar.twins.group import TwinGroup
+from sidecar.twins.leftover import remarks
+from sidecar.twins.scenario import Suite, suite_problems
+from sidecar.twins.twin import Twin
+
+Severity = Literal["problem", "warning"]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What was found, and where; ``path`` is dotted, and empty where the whole file is meant."""
+
+    file: str
+    line: int | None
+    path: str = ""
+    severity: Severity = "problem"
+    text: str
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """What was looked at and found; ``unopened`` are the files that could not be read at all."""
+
+    twins: tuple[Twin, ...]
+    suites: int
+    findings: tuple[Finding, ...]
+    unopened: tuple[str, ...]
+
+    @property
+    def problems(self) -> int:
+        """How many findings must be repaired."""
+        return sum(one.severity == "problem" for one in self.findings)
+
+
+def check_files(paths: Sequence[Path]) -> Checked:
+    """Look at twins and suites."""
+    check = _Check()
+    for path in paths:
+        check.look(path)
+    return Checked(
+        twins=tuple(twin for twin in check.twins.values() if twin is not None),
+        suites=check.suites,
+        findings=tuple(check.findings),
+        unopened=tuple(check.unopened),
+    )
+
+
+class _Check:
+    """What was found until now; ``twins`` by file, None where one is wrong."""
+
+    def __init__(self) -> None:
+        self.twins: dict[Path, Twin | None] = {}
+        self.findings: list[Finding] = []
+        self.unopened: list[str] = []
+        self.suites = 0
+
+    def look(self, path: Path) -> None:
+        try:
+            document = read_document(path, {})
+        except SidecarError as error:
+            self._wrong(path, error)
+            return
+        if isinstance(document.value, dict) and "suite" in document.value:
+            self._suite(path, document)
+        else:
+            self._twin(path)
+
+    def _suite(self, path: Path, document: Document) -> None:
+        self.suites += 1
+        twins = [self._twin(path.parent / name) for name in _named(document.value.get("twins"))]
+        try:
+            suite = convert(document, Suite)
+            if None not in twins:
+                group = TwinGroup([twin for twin in twins if twin is not None])
+                report(document, suite_problems(suite, group))
+        except SidecarError as error:
+            self._wrong(path, error)
+
+    def _twin(self, path: Path) -> Twin | None:
+        known = path.resolve()
+        if known in self.twins:
+            return self.twins[known]
+        self.twins[known] = None
+        try:
+            document, twin = load_twin(path, {}, path.parent)
+        except SidecarError as error:
+            self._wrong(path, error)
+            return None
+        self.twins[known] = twin
+        self.findings += [
+            Finding(
+                file=str(path),
+                line=document.line(one.path),
+                path=one.path,
+                severity="warning",
+                text=one.text,
+            )
+            for one in remarks(twin.declaration)
+        ]
+        return twin
+
+    def _wrong(self, path: Path, error: SidecarError) -> None:
+        if isinstance(error, DocumentInvalid):
+            self.findings += [
+                Finding(file=one.name, line=one.line, path=one.path, text=one.text)
+                for one in error.problems
+            ]
+            return
+        file, line = _place(error.where or str(path))
+        self.findings.append(Finding(file=file, line=line, text=error.what))
+        if isinstance(error, Unopened):
+            self.unopened.append(file)
+
+
+def _named(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _place(where: str) -> tuple[str, int | None]:
+    file, colon, line = where.rpartition(":")
+    return (file, int(line)) if colon and line.isdigit() else (where, None)
