@@ -26,6 +26,7 @@ from sidecar.twins.rules import FaultKind as FaultKind
 from sidecar.twins.rules import When as When
 from sidecar.twins.rules import fault_problems as fault_problems
 
+SIGMA_MAX = 1e12
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _ENTITY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
@@ -362,8 +363,8 @@ def _delay_problems(path: str, delay: Delay) -> Iterator[Problem]:
 
 def _noise_problems(path: str, noise: Sequence[Noise]) -> Iterator[Problem]:
     for index, one in enumerate(noise):
-        if one.sigma < 0:
-            yield Problem(f"{path}.{index}.sigma", "must not be negative")
+        if not 0 <= one.sigma <= SIGMA_MAX:
+            yield Problem(f"{path}.{index}.sigma", f"must be between 0 and {SIGMA_MAX:.0e}")
         if one.places is not None and not 0 <= one.places <= 12:
             yield Problem(f"{path}.{index}.places", "must be between 0 and 12")
 

@@ -6,9 +6,12 @@ Rules
 2. A missing row, an existing key, or a row its schema refuses is Unforeseen: the twin answers a
    gap.
 3. Effects of one call see the effects before them.
+4. A message's delay is drawn by what put it into its queue (the call or the message before, and the
+   place among its effects): other messages never shift it.
 """
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 import jsonschema_rs
@@ -34,6 +37,8 @@ from sidecar.twins.declaration import (
 from sidecar.twins.timeline import Timer
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 from sidecar.twins.world import World, key_text
+
+SOURCE_MAX = 256
 
 
 class Unforeseen(Exception):
@@ -72,14 +77,30 @@ def compiled(
     )
 
 
-def apply(one: Compiled, world: World, schemas: Schemas, bindings: Mapping[str, Any]) -> None:
-    """Let the effect happen. Raises Unforeseen, ExpressionFailed."""
+def apply_all(
+    some: Sequence[Compiled],
+    world: World,
+    schemas: Schemas,
+    bindings: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Let effects happen in order; ``source`` names the call or message whose effects they are.
+
+    Raises Unforeseen, ExpressionFailed.
+    """
+    for place, one in enumerate(some):
+        _apply(one, world, schemas, bindings, f"{source}|{place}")
+
+
+def _apply(
+    one: Compiled, world: World, schemas: Schemas, bindings: Mapping[str, Any], name: str
+) -> None:
     if one.when is not None and not one.when.holds(bindings, world.functions):
         return
     operand = one.operand.evaluate(bindings, world.functions)
     effect = one.effect
     if isinstance(effect, EnqueueEffect):
-        _enqueue(one, operand, world)
+        _enqueue(one, operand, world, name)
         return
     if isinstance(effect, DequeueEffect):
         _dequeue(effect, world)
@@ -115,14 +136,14 @@ def _on_rows(
     world.put_row(effect.entity, changed)
 
 
-def _enqueue(one: Compiled, message: Any, world: World) -> None:
+def _enqueue(one: Compiled, message: Any, world: World, source: str) -> None:
     effect = one.effect
     assert isinstance(effect, EnqueueEffect)
     seq = world.timeline.next_seq()
     world.journal.put(world.queue(effect.queue), str(seq), message)
     if one.queue is None or one.queue.handle is None:
         return
-    name = f"{one.twin}|{effect.queue}|{seq}"
+    name = f"{one.twin}|{effect.queue}|{_short(source)}"
     delay_ns = drawn_ns(one.queue.delay, world.seed, "queue", name)
     world.timeline.schedule(
         Timer(
@@ -132,8 +153,16 @@ def _enqueue(one: Compiled, message: Any, world: World) -> None:
             twin=one.twin,
             kind="message",
             subject=effect.queue,
+            payload=name,
         )
     )
+
+
+def _short(source: str) -> str:
+    """A message that a message put in, and so on, would bear all names before it."""
+    if len(source) <= SOURCE_MAX:
+        return source
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _dequeue(effect: DequeueEffect, world: World) -> None:

@@ -108,8 +108,15 @@ class Episode:
 
     def finish(self) -> None:
         """Let what is still on its way happen: calls held back, and timers for ``clock.settle``."""
+        self.deliver_held()
+        self.settle(self.world.now_ns + self.twin.settle_ns)
+
+    def deliver_held(self) -> None:
+        """Let calls happen whose effects are held back."""
         self._deliver(list(self.world.held))
-        ends_ns = self.world.now_ns + self.twin.settle_ns
+
+    def settle(self, ends_ns: int) -> None:
+        """Let what is due by ``ends_ns`` happen, of all twins that share the clock."""
         while self._fire_next(ends_ns):
             pass
 
@@ -122,7 +129,7 @@ class Episode:
             else:
                 late: Late = timer.payload
                 tool = self.twin.tools[timer.subject]
-                Turn(self._place, tool, late.call, late.number).arrive(late.bindings)
+                Turn(self._place, tool, late.call, late.number).arrive(late)
         except UNFORESEEN as error:
             self.world.journal.rollback(mark)
             self.gap(timer.subject, str(error))
@@ -130,13 +137,18 @@ class Episode:
     # -- time --
 
     def wait_for_person(self, tool: str) -> int:
-        """Move time on by what a person takes to decide on a call of ``tool``; nanoseconds."""
+        """Move time on by what a person takes to decide on a call of ``tool``; nanoseconds.
+
+        While the clock is paused people take no time either.
+        """
         declared = self.twin.tools[tool].declared.person
         if declared == "":
             return 0
         count = f"person|{tool}"
         number = self.world.counters.get(count, 0) + 1
         self.world.journal.put(self.world.counters, count, number)
+        if self.world.timeline.paused:
+            return 0
         key = f"{self.twin.name}|{tool}|{number}"
         waited_ns = chance.drawn_ns(declared, self.setting.seed, "person", key)
         self.fast_forward(waited_ns)
@@ -231,8 +243,9 @@ class Episode:
             "now": timeline.text(self.world.now_ns),
         }
         let(handle.let, bindings, self.world.functions)
-        for effect in handle.effects:
-            effects.apply(effect, self.world, self.twin.schemas, bindings)
+        effects.apply_all(
+            handle.effects, self.world, self.twin.schemas, bindings, source=timer.payload
+        )
         changes = self.world.changes(mark)
         if changes:
             self._place.supersede(mark)

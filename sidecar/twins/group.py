@@ -167,7 +167,9 @@ class GroupEpisode:
     def finish(self) -> None:
         """Let what is still on its way happen, before the world is judged."""
         for episode in self.episodes.values():
-            episode.finish()
+            episode.deliver_held()
+        settle_ns = max(episode.twin.settle_ns for episode in self.episodes.values())
+        self._any.settle(self.now_ns + settle_ns)
 
     @property
     def now_ns(self) -> int:

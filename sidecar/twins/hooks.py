@@ -106,6 +106,8 @@ def noisy(
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value
         measured = value + error(at)
+        if places == 0:
+            return round(measured)  # a whole number is written as one
         return measured if places is None else round(measured, places)
     if not isinstance(value, Mapping) or path[0] not in value:
         return value

@@ -48,11 +48,12 @@ class Held(Struct, frozen=True):
 
 
 class Late(Struct, frozen=True):
-    """Effects on their way: of which call, and what its expressions saw."""
+    """Effects on their way: of which call, what its expressions saw, and the first how many."""
 
     call: Call
     number: int
     bindings: dict[str, Any]
+    some: int
 
 
 class Place(Struct, frozen=True, kw_only=True):

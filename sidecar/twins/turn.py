@@ -9,6 +9,7 @@ Rules
    (501): both void the episode, and neither leaves anything behind.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,6 +63,7 @@ class Turn:
         self._call = call
         self._number = number
         self._rule: Rule | None = None
+        self._delivery = 1
         self._name = f"{place.twin.name}|{call.tool}|{number}"
         self.spent_ns = 0
 
@@ -71,7 +73,7 @@ class Turn:
         try:
             done = self._on_the_wire(self._done())
             self._write(done)
-            if done.committed and self._is("duplicate_delivery"):
+            if (done.committed or self._late) and self._is("duplicate_delivery"):
                 self._again()
         except UNFORESEEN as error:
             return self._void(mark, "gap", "twin_gap", str(error))
@@ -79,8 +81,12 @@ class Turn:
             return self._void(mark, "error", "twin_error", f"{type(error).__name__}: {error}")
         return done.reply
 
-    def deliver(self, why: str) -> None:
-        """Let the effects of a call that was answered happen now, as far as they can."""
+    def deliver(self, why: str, again: int = 1) -> None:
+        """Let the effects of a call that was answered happen now, as far as they can.
+
+        ``again`` counts the deliveries of one call.
+        """
+        self._delivery = again
         mark = self._world.journal.mark()
         if self._tool.code is not None:
             done = self._tool.code.perform(self._world, self._asked())
@@ -96,15 +102,22 @@ class Turn:
             self._world.journal.rollback(mark)
             self._tell("delivered", refusal.status, detail=f"{why}: a precondition does not hold")
             return
-        self._apply(bindings, len(self._tool.effects))
         status = self._tool.declared.response.status
+        if self._late:
+            self._send_off(bindings, len(self._tool.effects))
+            self._delivered(mark, None, status, f"{why}: its effects are on their way")
+            return
+        self._apply(bindings, len(self._tool.effects))
         self._delivered(mark, self._effect_key(bindings), status, why)
 
-    def arrive(self, bindings: dict[str, Any]) -> None:
+    def arrive(self, late: Late) -> None:
         """Let effects that were on their way happen."""
-        mark = self._world.journal.mark()
-        self._apply({**bindings, "flags": self._world.flags}, len(self._tool.effects))
-        self._delivered(mark, self._effect_key(bindings), None, "took effect")
+        mark, all_of_them = self._world.journal.mark(), len(self._tool.effects)
+        self._apply({**late.bindings, "flags": self._world.flags}, late.some)
+        whole = late.some == all_of_them
+        key = self._effect_key(late.bindings) if whole else None
+        why = "took effect" if whole else f"{late.some} of {all_of_them} effects took effect"
+        self._delivered(mark, key, None, why)
 
     # -- permission, schema, fault before --
 
@@ -262,12 +275,12 @@ class Turn:
         fault = self._rule.fault if self._rule else None
         partial = fault is not None and fault.fault == "partial_write"
         some = fault.effects if fault is not None and partial else len(self._tool.effects)
-        late = self._tool.declared.effects_after != "" and bool(self._tool.effects)
+        late = self._late
         if late and not (self._is("lie_success") or self._is("reorder")):
-            self._send_off(bindings)
+            self._send_off(bindings, some)
         else:
             self._apply(bindings, some)
-        reply = self._success(bindings, functions)
+        reply = self._measured(self._success(bindings, functions))
         if self._is("lie_success"):
             return self._lied(mark, reply)
         if self._is("reorder"):
@@ -283,6 +296,7 @@ class Turn:
         if done.refused:
             self._world.journal.rollback(mark)
             return Done(reply=reply, kind="refused", detail="the service refused")
+        reply = self._measured(reply)
         if self._is("lie_success"):
             return self._lied(mark, reply)
         if self._is("reorder"):
@@ -302,10 +316,17 @@ class Turn:
         )
 
     def _apply(self, bindings: Mapping[str, Any], some: int) -> None:
-        for effect in self._tool.effects[:some]:
-            effects.apply(effect, self._world, self._place.twin.schemas, bindings)
+        source = f"{self._call.tool}|{self._number}"
+        if self._delivery > 1:
+            source = f"{source}|{self._delivery}"
+        schemas = self._place.twin.schemas
+        effects.apply_all(self._tool.effects[:some], self._world, schemas, bindings, source)
 
-    def _send_off(self, bindings: dict[str, Any]) -> None:
+    @property
+    def _late(self) -> bool:
+        return self._tool.declared.effects_after != "" and bool(self._tool.effects)
+
+    def _send_off(self, bindings: dict[str, Any], some: int) -> None:
         delay = self._tool.declared.effects_after
         after_ns = chance.drawn_ns(delay, self._place.setting.seed, "actuator", self._name)
         seen = {**bindings, "flags": dict(self._world.flags)}
@@ -316,7 +337,7 @@ class Turn:
             twin=self._place.twin.name,
             kind="effects",
             subject=self._call.tool,
-            payload=Late(self._call, self._number, seen),
+            payload=Late(self._call, self._number, seen, some),
         )
         self._world.timeline.schedule(timer)
 
@@ -342,7 +363,8 @@ class Turn:
         detail = "" if whole else "its effects are on their way"
         if fault is not None and fault.fault == "partial_write":
             self._fired(fault)
-            detail = f"{fault.effects} of {len(self._tool.effects)} effects happened"
+            happened = "are on their way" if self._late else "happened"
+            detail = f"{fault.effects} of {len(self._tool.effects)} effects {happened}"
             reply = reply if fault.status == 200 else hooks.failed()
             if fault.status == 200:
                 self._keep(reply)
@@ -375,7 +397,7 @@ class Turn:
             why = f"delivered again ({nth} of {times})"
             stored = self._stored()
             if stored is None:
-                self.deliver(why)
+                self.deliver(why, nth)
             else:
                 self._tell("delivered", stored[1].status, detail=f"{why}: answered as before")
 
@@ -403,8 +425,6 @@ class Turn:
         )
         if self._rule is not None:
             fault = self._rule.fault
-        if reply.has_body and self._tool.declared.noise and done.kind in ("answered", "replayed"):
-            reply = self._measured(reply)
         if fault is not None and reply.status is not None:
             reply = self._wired(fault, done, reply)
             if fault.fault == "slow":
@@ -444,18 +464,23 @@ class Turn:
         return earlier
 
     def _measured(self, reply: Reply) -> Reply:
-        value = reply.value
+        """The answer as sensors give it: before it is kept, so that a key gets it again."""
+        if not (reply.has_body and self._tool.declared.noise):
+            return reply
+        value, seen = reply.value, Counter[str]()
         for one in self._tool.declared.noise:
-            value = hooks.noisy(
-                value, tuple(one.field.split(".")), one.places, self._error(one.kind, one.sigma)
-            )
+            error = self._error(one.kind, one.sigma, seen[one.field])
+            seen[one.field] += 1
+            value = hooks.noisy(value, tuple(one.field.split(".")), one.places, error)
         return structs.replace(reply, value=value)
 
-    def _error(self, kind: str, sigma: float) -> Callable[[str], float]:
+    def _error(self, kind: str, sigma: float, nth: int) -> Callable[[str], float]:
+        """``nth`` of the errors of one field: each is drawn for itself."""
         seed = self._place.setting.seed
+        suffix = f"#{nth + 1}" if nth else ""
 
         def drawn(at: str) -> float:
-            name = f"{self._name}|{at}"
+            name = f"{self._name}|{at}{suffix}"
             if kind == "uniform":
                 return sigma * (2 * chance.uniform(seed, "noise", name) - 1)
             return sigma * chance.normal(seed, "noise", name)

@@ -371,7 +371,7 @@ def test_a_twin_that_fails_itself_voids_the_episode_and_leaves_nothing(monkeypat
         raise ZeroDivisionError("a fault of ours")
 
     run = episode()
-    monkeypatch.setattr("sidecar.twins.turn.effects.apply", broken)
+    monkeypatch.setattr("sidecar.twins.turn.effects.apply_all", broken)
     assert refund(run).status == 501
     assert [(event.kind, event.detail) for event in run.events] == [
         ("error", "ZeroDivisionError: a fault of ours")
