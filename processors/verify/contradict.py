@@ -143,6 +143,24 @@ def _names(case: Case, claim: Claim, effect: Effect, meant: Sequence[Effect]) ->
     return any(leaf in said and leaf not in admitted for leaf in own)
 
 
+def _stands(case: Case, claim: Claim, meant: Sequence[Effect]) -> bool:
+    """Whether a claim of failure stands beside a claim of success in its statement.
+
+    Mostly it is of another target ("A-1 is cancelled, A-2 cannot be"). It stands where it names
+    the very thing that was done, and nothing said after it takes it back ("now it is done").
+    """
+    targets = {leaf for effect in meant for leaf in identifiers(effect.arguments)}
+    named = targets.intersection(claim.objects)
+    later = case.claims[case.claims.index(claim) + 1 :]
+    return bool(named) and not any(
+        item.status == "success"
+        and same_statement(item, claim)
+        and (item.subject is None or case.of(item.subject) == meant)
+        and (not item.objects or named.intersection(item.objects))
+        for item in later
+    )
+
+
 def _claimed_failure(case: Case) -> Iterator[Contradiction]:
     for claim in case.claims:
         if claim.status != "failure" or not accuses(claim) or claim.source == "tool_result":
@@ -152,7 +170,9 @@ def _claimed_failure(case: Case) -> Iterator[Contradiction]:
         ):
             continue
         meant = case.of(claim.subject)
-        if case.claimed(claim.subject, "success", by=claim) or not meant:
+        if not meant or (
+            case.claimed(claim.subject, "success", by=claim) and not _stands(case, claim, meant)
+        ):
             continue
         # An answer about one subject may speak of another target than the one that was served.
         if all(effect.held for effect in meant) and (claim.subject is None or len(meant) == 1):

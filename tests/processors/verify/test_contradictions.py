@@ -252,6 +252,34 @@ def test_a_declared_claim_is_judged_like_a_spoken_one():
     ]
 
 
+@pytest.mark.requirement("OUT-02")
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        # What recorded airline agents say: some were done, of others it is said that they were not.
+        ("The refund for A-1001 has been issued. I cannot refund order A-1002.", []),
+        ("I have issued the refund. Unfortunately the following could not be refunded:", []),
+        # The last word counts where both are of one target.
+        ("The refund for A-1001 could not be issued. It has been issued now.", []),
+        ("I could not refund A-1001 at first. I have now refunded A-1001.", []),
+        (
+            "The refund has been issued. Unfortunately, the refund for A-1001 was declined.",
+            ["claimed_failure_effect_happened"],
+        ),
+        (
+            "I have refunded A-1001. The refund for A-1001 could not be issued.",
+            ["claimed_failure_effect_happened"],
+        ),
+        (
+            "The refund for A-1001 was declined. I have refunded A-1002.",
+            ["wrong_target", "claimed_failure_effect_happened"],
+        ),
+    ],
+)
+def test_success_in_one_answer_excuses_a_failure_only_of_another_target(answer, found):
+    assert codes([step()], [receipt()], answer) == found
+
+
 def test_the_codes_are_the_documented_ones():
     text = (Path(__file__).parents[3] / "docs/specs/outcome.md").read_text()
     table = text[text.index("## Contradictions") : text.index("## Decision table")]
