@@ -52,6 +52,7 @@ from sidecar.pipeline.hearing import Claims
 from sidecar.probe.config import Database, Probe
 from sidecar.probe.config import problems as probe_problems
 from sidecar.receive.config import Config as Receive
+from sidecar.replay.config import Config as Replay
 from sidecar.store.location import is_postgres, read_location
 
 DEFAULT_FILE = "sidecar.yaml"
@@ -185,6 +186,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     client: Client = Client()
     judge: Judge = Judge()
     synthetic_users: SyntheticUsers = SyntheticUsers()
+    replay: Replay = Replay()
 
     def project(self, name: str) -> Project:
         """The project's settings; one that is not listed has the defaults."""
@@ -203,6 +205,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *_below("audit", self.audit.problems()),
             *_below("judge", self.judge.problems()),
             *_below("synthetic_users", self.synthetic_users.problems()),
+            *_below("replay", self.replay.problems()),
             *_below("budgets", budget_problems(self.budgets, self.gateway.priced)),
             *self._unorganised(),
             *self._unmeetable(),

@@ -76,13 +76,20 @@ def order_of(asked: Asked, plan: ReplayPlan, loaded: Loaded) -> Order:
         seed=plan.seed,
         keep="all" if episodes <= WHOLE_UP_TO else "findings",
         policy_revision=asyncio.run(replaying.policy_revision(loaded)) if way == "gateway" else "",
+        one_gateway=way == "gateway" and bool(loaded.config.replay.gateway),
     )
 
 
 def executor_of(name: ExecutorName | None, order: Order, jobs: int) -> Executor:
     """Where the shards of an order run. Raises SidecarError."""
+    if order.one_gateway and name not in (None, "inline"):
+        raise SidecarError(
+            "replay.gateway names one address, and each process would listen there",
+            where="--executor",
+            do="Use inline, or leave replay.gateway out.",
+        )
     if name is None:
-        small = order.way == "gateway" and order.episodes < _INLINE_UP_TO
+        small = order.one_gateway or (order.way == "gateway" and order.episodes < _INLINE_UP_TO)
         name = "inline" if small else "process"
     if name == "ray":
         return RayExecutor(work, order, jobs)

@@ -12,6 +12,7 @@ from sidecar.app.judging import open_judge, open_users
 from sidecar.app.parts import start
 from sidecar.app.policy import policy_port
 from sidecar.config import Loaded
+from sidecar.replay.config import Config
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.envelope import KEY_BYTES, Sealer
 from sidecar.store.sqlite.ledger import SqliteLedger
@@ -40,7 +41,18 @@ async def replay_ports(loaded: Loaded) -> AsyncIterator[StagePorts]:
             episode_key=clock.random_bytes(32),
             judge=judge,
             users=users,
+            terms=_terms(loaded),
         )
+
+
+def _terms(loaded: Loaded) -> Config:
+    """The configured terms, with the credential's file as a path from here."""
+    terms = loaded.config.replay
+    shown = terms.agents.credential
+    if shown is None:
+        return terms
+    found = replace(shown, file=str(loaded.path(shown.file)))
+    return replace(terms, agents=replace(terms.agents, credential=found))
 
 
 async def policy_revision(loaded: Loaded) -> str:

@@ -100,6 +100,8 @@ def secret_files(loaded: Loaded) -> Iterator[tuple[str, str]]:
             yield f"probe {probe.name}", probe.mcp.credential.file
     if config.claims.llm.credential_file:
         yield "claims.llm", config.claims.llm.credential_file
+    if config.replay.agents.credential is not None:
+        yield "replay.agents", config.replay.agents.credential.file
 
 
 def secrets(loaded: Loaded) -> Iterator[Check]:

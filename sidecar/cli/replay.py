@@ -124,8 +124,9 @@ def command(
 
     SUITE is a suite.yaml, store:QUERY with service, trace, since, until, outcome or limit, or a
     folder of tapes, whose recorded calls are then made on the twins without a candidate.
-    REF is cmd:COMMAND or py:module:callable. Without --baseline captured traffic is compared with
-    what was recorded. A callable that takes (request, call) runs straight on the twins.
+    REF is cmd:COMMAND, py:module:callable or url:http://HOST/PATH. Without --baseline captured
+    traffic is compared with what was recorded. A callable that takes (request, call) runs straight
+    on the twins.
 
     \b
     Example:

@@ -49,7 +49,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 @click.command("run")
 @click.argument("suite", type=click.Path(path_type=Path))
-@click.option("--agent", required=True, metavar="REF", help="The agent: cmd:… or py:….")
+@click.option("--agent", required=True, metavar="REF", help="The agent: cmd:…, py:… or url:….")
 @click.option("--scenario", "only", multiple=True, metavar="ID", help="Only this; may be repeated.")
 @click.option("--tag", "tags", multiple=True, help="Only those with this tag; may be repeated.")
 @click.option("--deadline", default="", help="Time of one episode [default: the suite's].")

@@ -300,9 +300,7 @@ class GatewayServer:
         )
         carried = episode_token(headers) if self._gateway.mode == "twin" else None
         try:
-            principal = await self._authenticate(presented)
-            if carried is not None and principal.kind != "episode":
-                principal = await self._authenticate(Presented(authorization=f"Bearer {carried}"))
+            principal = await self._known(presented, carried)
             require(principal, "tools.call")
         except Unauthenticated as error:
             if forwarded:
@@ -315,6 +313,23 @@ class GatewayServer:
             raise Refused(
                 503, "identity_unavailable", said, next_action="retry", retry_after=5
             ) from None
+        return principal
+
+    async def _known(self, presented: Presented, carried: str | None) -> Principal:
+        """Who calls: in twin mode the episode whose token is the credential, else the one that
+        ``baggage`` carries; an agent's own key of production says nothing here.
+
+        Raises Unauthenticated, ProviderUnavailable.
+        """
+        episode = Presented(authorization=f"Bearer {carried}")
+        try:
+            principal = await self._authenticate(presented)
+        except Unauthenticated:
+            if carried is None:
+                raise
+            return await self._authenticate(episode)
+        if carried is not None and principal.kind != "episode":
+            return await self._authenticate(episode)
         return principal
 
     async def _any_body(self, request: web.BaseRequest, headers: Headers) -> bytes | Spooled:

@@ -5,8 +5,8 @@ Rules
 2. Twin state is evidence of source ``twin``: per effect (tool and arguments) whether it is there in
    the end.
 3. What the agent answered is its final output, whatever its telemetry says of it.
-4. An agent that did not run to an answer has failed its case; one that could not start, or met a
-   gap, makes it void.
+4. An agent that did not run to an answer has failed its case; one that could not start or be
+   reached, met a gap, or tells of acts that may have gone elsewhere, makes it void.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,8 @@ class Left(Struct, frozen=True, kw_only=True):
 
 
 class Of(Struct, frozen=True, kw_only=True):
-    """Which episode it was: the case, the side, the run, and the trace it was to join."""
+    """Which episode it was: the case, the side, the run, and the trace it was to join;
+    ``elsewhere``: its agent was not started here, so its tools may be wired to something else."""
 
     case: Case
     side: Side
@@ -64,6 +65,7 @@ class Of(Struct, frozen=True, kw_only=True):
     tools: dict[str, SideEffectClass]
     started_ns: int
     ended_ns: int
+    elsewhere: bool = False
 
 
 def asked(of: Of, left: Left) -> tuple[Question, ...]:
@@ -105,7 +107,7 @@ def record(of: Of, left: Left, opinions: Mapping[str, Opinion] | None = None) ->
         receipts=receipts,
         events=left.events,
         changes=left.changes,
-        void=_void(left),
+        void=_void(left) or _unseen(of, left, trace),
         duration_ms=(of.ended_ns - of.started_ns) // 1_000_000,
         opinions=dict(opinions or {}),
     )
@@ -281,6 +283,8 @@ def completed(agent: AgentExit, trace: AgentTrace) -> Score:
 def _void(left: Left) -> str | None:
     if left.agent.ending == "not_started":
         return f"agent_not_started: {left.agent.detail}"
+    if left.agent.ending == "unreachable":
+        return f"agent_unreachable: {left.agent.detail}"
     if left.agent.ending == "user_failed":
         return f"user_failed: {left.agent.detail}"
     why = void(left.events)
@@ -289,6 +293,20 @@ def _void(left: Left) -> str | None:
     if left.undecodable:
         return f"telemetry_undecodable: {left.undecodable} requests"
     return None
+
+
+def _unseen(of: Of, left: Left, trace: AgentTrace) -> str | None:
+    """Why nothing is concluded from an agent elsewhere that tells of acts nobody here has seen."""
+    if not of.elsewhere or left.facts or left.events:
+        return None
+    said = next((one for one in trace.claims if one.status == "success"), None)
+    if said is None:
+        return None
+    act = said.action or said.subject or "it"
+    return (
+        f"no_twin_traffic: the agent says that it did ({act}), and no call came through the"
+        " replay's gateway: its tools are wired to something else, or it made none"
+    )
 
 
 def answer_text(output: Any) -> str | None:

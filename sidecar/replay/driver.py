@@ -15,6 +15,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ from msgspec import Struct, structs
 from sidecar import clock
 from sidecar.replay.compare import Plan
 from sidecar.replay.conclude import Left, Of, asked, record
-from sidecar.replay.conversation.driver import converse
-from sidecar.replay.environment import agent_environment, identity
+from sidecar.replay.conversation.driver import Ask, converse
+from sidecar.replay.environment import Identity, agent_environment, identity
 from sidecar.replay.leftover.process import guarded
-from sidecar.replay.process import Launch
+from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side
 from sidecar.replay.reference import AgentRef
+from sidecar.replay.remote.client import RemoteAgents, refuse_undialable
 from sidecar.replay.run import Pins, ReplayResult, compared
 from sidecar.replay.stage.driver import Stage, StagePorts
 from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup
@@ -111,12 +113,17 @@ async def company(
     progress: Progress | None = None,
 ) -> AsyncIterator["Company"]:
     """A stage for episodes of a plan. Raises SidecarError, StoreUnavailable."""
+    for agent in (plan.baseline, plan.candidate):
+        refuse_undialable(agent, ports.terms.agents)
     stage = Stage(plan.group, ports, plan.project)
     try:
         await stage.start()
         made = Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress)
         with guarded(made.mark):
-            yield made
+            try:
+                yield made
+            finally:
+                await made.close()
     finally:
         await stage.stop()
 
@@ -139,7 +146,13 @@ class Company:
         self._places = asyncio.Semaphore(concurrency)
         self._progress = progress
         self._idle: list[dict[str, World]] = []
+        at = stage.addresses
+        self._remote = RemoteAgents(ports.terms.agents, at, {at.gateway_port, at.otlp_port})
         self.mark = clock.new_id()
+
+    async def close(self) -> None:
+        """Close what it has open. Safe to call twice."""
+        await self._remote.close()
 
     async def run(self, jobs: Sequence[Job]) -> tuple[EpisodeRecord, ...]:
         """The records of these episodes, in their order."""
@@ -164,14 +177,8 @@ class Company:
         episode.begin(job.case.beginning)
         token = self._stage.open(name, episode, job.case.approvals, agent=plan.agent)
         who = identity(name, token)
-        launch = Launch(
-            argv=job.agent.argv,
-            environment=agent_environment(os.environ, plan.environment, self._stage.addresses, who),
-            folder=str(Path.cwd()),
-            deadline_s=plan.deadline_s,
-            mark=f"{self.mark}.{name}",
-        )
-        ended = await converse(launch, job.case, self._users, job.request)
+        ask = self._asking(job.agent, who)
+        ended = await converse(ask, job.case, plan.deadline_s, self._users, job.request)
         taken = await self._stage.take(name)
         episode.finish()
         of = Of(
@@ -185,6 +192,7 @@ class Company:
             tools=plan.group.tools,
             started_ns=started_ns,
             ended_ns=clock.now_ns(),
+            elsewhere=job.agent.kind == "url",
         )
         left = Left(
             agent=_without(ended, token),
@@ -201,6 +209,25 @@ class Company:
             self._idle.append(worlds)
             return made
         return structs.replace(made, void=made.void or LEAKED)
+
+    def _asking(self, agent: AgentRef, who: Identity) -> Ask:
+        """How the agent of one episode is run."""
+        if agent.kind == "url":
+            return partial(self._remote.run, agent, who)
+        launch = Launch(
+            argv=agent.argv,
+            environment=agent_environment(
+                os.environ, self._plan.environment, self._stage.addresses, who
+            ),
+            folder=str(Path.cwd()),
+            deadline_s=self._plan.deadline_s,
+            mark=f"{self.mark}.{who.episode}",
+        )
+
+        async def ask(request: dict[str, Any], seconds: float) -> AgentExit:
+            return await run_agent(structs.replace(launch, deadline_s=seconds), request)
+
+        return ask
 
 
 def _without(ended: AgentExit, token: str) -> AgentExit:

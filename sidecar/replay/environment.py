@@ -17,11 +17,18 @@ from processors.model.names import BAGGAGE_EPISODE
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
-    """Where one replay listens: the gateway in twin mode, and the OTLP receiver."""
+    """Where one replay listens: the gateway in twin mode, and the OTLP receiver; ``elsewhere`` is
+    how the gateway is reached from other machines, if not so."""
 
     host: str
     gateway_port: int
     otlp_port: int
+    elsewhere: str = ""
+
+    @property
+    def gateway_url(self) -> str:
+        """The gateway, for agents that run elsewhere."""
+        return self.elsewhere or f"http://{self.host}:{self.gateway_port}"
 
 
 class Identity(Struct, frozen=True, kw_only=True):

@@ -26,7 +26,14 @@ from sidecar.twins.user import Turn
 
 Side = Literal["baseline", "candidate"]
 Ending = Literal[
-    "completed", "failed", "timed_out", "output_too_large", "not_started", "user_failed", "recorded"
+    "completed",
+    "failed",
+    "timed_out",
+    "output_too_large",
+    "not_started",
+    "unreachable",
+    "user_failed",
+    "recorded",
 ]
 
 

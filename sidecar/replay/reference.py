@@ -4,7 +4,9 @@ Rules
 1. ``cmd:COMMAND`` is split as a shell would, and no shell is started. ``py:module:callable`` that
    takes the request alone is called in a process of its own; one that takes the tools too
    (``call``) is called by a worker, straight on the twins.
-2. Anything else is refused with the forms that exist.
+2. ``url:http://…`` is an agent that runs elsewhere and is asked by POST. What its address may be is
+   egress's word (``egress.rules``): no userinfo, no query, no fragment.
+3. Anything else is refused with the forms that exist.
 """
 
 import re
@@ -13,18 +15,26 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sidecar.egress.rules import Target, TargetRefused, read_target
 from sidecar.errors import SidecarError
 
 RECORDED = "recorded"
+FORMS = "cmd:COMMAND, py:module:callable or url:http://HOST/PATH"
+_ORIGIN = re.compile(r"(https?://[^/]+)(/.*)?\Z")
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 
 
 class AgentRef(Struct, frozen=True, kw_only=True):
-    """An agent. ``text`` is as given; ``argv`` what is executed (empty for recorded behaviour)."""
+    """An agent. ``text`` is as given; ``argv`` what is executed, of a process alone."""
 
-    kind: Literal["cmd", "py", "call", "recorded"]
+    kind: Literal["cmd", "py", "call", "url", "recorded"]
     text: str
     argv: tuple[str, ...] = ()
+
+    @property
+    def rest(self) -> str:
+        """What stands behind the kind."""
+        return self.text.partition(":")[2]
 
 
 def read_reference(text: str, *, option: str, python: str) -> AgentRef:
@@ -39,9 +49,20 @@ def read_reference(text: str, *, option: str, python: str) -> AgentRef:
     if kind == "py" and _CALLABLE.match(rest):
         argv = (python, "-m", "sidecar.replay.worker", rest)
         return AgentRef(kind="py", text=text, argv=argv)
-    raise SidecarError(
-        f"{text!r} names no agent", where=option, do="Use cmd:COMMAND or py:module:callable."
-    )
+    if kind == "url" and rest:
+        try:
+            read_target(Target(name="url", url=rest))
+        except TargetRefused as error:
+            raise SidecarError(str(error), where=option, do="Write url:http://HOST/PATH.") from None
+        return AgentRef(kind="url", text=text)
+    raise SidecarError(f"{text!r} names no agent", where=option, do=f"Use {FORMS}.")
+
+
+def origin(url: str) -> tuple[str, str]:
+    """Scheme and authority of a URL that was read, and the path that is asked for there."""
+    found = _ORIGIN.match(url)
+    assert found is not None
+    return found[1], found[2] or "/"
 
 
 def recorded() -> AgentRef:

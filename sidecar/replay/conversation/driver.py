@@ -1,13 +1,15 @@
 """A conversation: an agent run turn by turn, and a user of the scenario who answers it.
 
 Rules
-1. Each turn is one run of the agent, with all that was said before in ``messages``: an agent keeps
-   nothing between turns but what it is handed. World, gateway and token stay the episode's.
+1. Each turn is one run of the agent (a process, a request), with all that was said before in
+   ``messages``: an agent keeps nothing between turns but what it is handed. World, gateway and
+   token stay the episode's.
 2. All turns share the deadline of the episode; what a user thinks is not the agent's time.
 3. The first turn without an answer ends it; what the last turn answered is the episode's answer.
 4. A user who cannot be played makes the case void: it says nothing about the agent.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import structs
@@ -15,16 +17,19 @@ from msgspec import structs
 from sidecar import clock
 from sidecar.evaluate.judging.llm import Unanswered
 from sidecar.replay.conversation.llm import PlayedUsers
-from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit
 from sidecar.twins.played import script, words
 from sidecar.twins.scenario import Case
 from sidecar.twins.user import Turn, User, is_over, next_said
 
+Ask = Callable[[dict[str, Any], float], Awaitable[AgentExit]]
+"""One run of an agent: what it is given, and how many seconds it has."""
+
 
 async def converse(
-    launch: Launch,
+    ask: Ask,
     case: Case,
+    deadline_s: float,
     users: PlayedUsers | None = None,
     first: dict[str, Any] | None = None,
 ) -> AgentExit:
@@ -34,12 +39,12 @@ async def converse(
     """
     request = opening = first or case.request()
     if case.user is None:
-        return await run_agent(launch, request)
-    ends_ns = clock.monotonic_ns() + int(launch.deadline_s * 1e9)
+        return await ask(request, deadline_s)
+    ends_ns = clock.monotonic_ns() + int(deadline_s * 1e9)
     turns: list[Turn] = []
     while True:
         left_s = max(0.001, (ends_ns - clock.monotonic_ns()) / 1e9)
-        ended = await run_agent(structs.replace(launch, deadline_s=left_s), request)
+        ended = await ask(request, left_s)
         turns.append(Turn(user=request["input"], agent=ended.output))
         if ended.ending != "completed" or ended.output in (None, ""):
             break

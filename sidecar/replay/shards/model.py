@@ -47,6 +47,7 @@ class Order(Struct, frozen=True, kw_only=True):
     that showed something and a drawn sample of the others.
 
     Of machines that share no store, the ``index``-th of ``machines`` has every so-many-th shard.
+    ``one_gateway``: where its gateway listens is configured, so that there can be only one.
     """
 
     asked: Asked
@@ -60,6 +61,7 @@ class Order(Struct, frozen=True, kw_only=True):
     policy_revision: str = ""
     machines: int = 1
     index: int = 0
+    one_gateway: bool = False
 
     @property
     def shards(self) -> int:

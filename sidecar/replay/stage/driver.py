@@ -38,9 +38,11 @@ from sidecar.identity.keys import (
     mint_episode,
     read_episode,
 )
+from sidecar.listen.address import split_address
 from sidecar.otlp.decode import Undecodable, decode
 from sidecar.receive.config import Config as ReceiveConfig
 from sidecar.receive.http import HttpReceiver
+from sidecar.replay.config import Config
 from sidecar.replay.conversation.llm import PlayedUsers
 from sidecar.replay.environment import Addresses
 from sidecar.replay.shown import shown_arguments
@@ -60,7 +62,8 @@ _SETTLE_SECONDS = 35.0
 
 class StagePorts(Struct, frozen=True, kw_only=True):
     """What a stage is built from. The ledger is the replay's own, never production's; without a
-    ``judge``, semantic expectations are skipped."""
+    ``judge``, semantic expectations are skipped. ``terms``: where it listens, and agents elsewhere.
+    """
 
     ledger: GatewayLedger
     policy: PolicyPort
@@ -68,6 +71,7 @@ class StagePorts(Struct, frozen=True, kw_only=True):
     episode_key: bytes
     judge: Judge | None = None
     users: PlayedUsers | None = None
+    terms: Config = Config()
 
 
 class Taken(Struct, frozen=True, kw_only=True):
@@ -92,6 +96,18 @@ def own_loopback() -> str:
     return OWN_LOOPBACK
 
 
+def _host(listen: str) -> str:
+    """The address at which agents of this machine find a listener."""
+    if not listen:
+        return own_loopback()
+    host, _ = split_address(listen)
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 class Stage:
     """Start once; ``open`` an episode, ``take`` what it left, ``stop`` at the end."""
 
@@ -114,10 +130,13 @@ class Stage:
             Settings(mode="twin", accept_ephemeral_ledger=True, approvals=ports.approvals),
             self._episodes,
         )
-        self._host = own_loopback()
-        self._server = GatewayServer(self._gateway, self._authenticate, listen=f"{self._host}:0")
+        self._host = _host(ports.terms.gateway)
+        listen = ports.terms.gateway or f"{self._host}:0"
+        self._server = GatewayServer(self._gateway, self._authenticate, listen=listen)
         self._receiver = HttpReceiver(
-            ReceiveConfig(grpc="", http=f"{self._host}:0"), self._collector, self._authenticate
+            ReceiveConfig(grpc="", http=f"{_bracketed(self._host)}:0"),
+            self._collector,
+            self._authenticate,
         )
 
     async def start(self) -> None:
@@ -135,7 +154,10 @@ class Stage:
     def addresses(self) -> Addresses:
         """Where the listeners are."""
         return Addresses(
-            host=self._host, gateway_port=self._server.port, otlp_port=self._receiver.port
+            host=_bracketed(self._host),
+            gateway_port=self._server.port,
+            otlp_port=self._receiver.port,
+            elsewhere=self._ports.terms.gateway_url.rstrip("/"),
         )
 
     def open(

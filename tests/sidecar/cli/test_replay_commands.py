@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from staging_rig import staging_agent
 from suite_rig import AGENT, SUITE, TWIN
 
 from processors.model.step import Message, Step, Tool
@@ -87,6 +88,23 @@ def test_a_candidate_that_cannot_run_is_undecided(shell):
     )
     assert done.returncode == 2
     assert done.stdout.startswith("UNDECIDED") and "agent_not_started" in done.stdout
+
+
+def test_a_staging_agent_is_judged_where_its_range_is_named(shell):
+    with staging_agent(shell.folder) as base:
+        refs = ("--baseline", f"url:{base}/reads", "--candidate", f"url:{base}/reads")
+        refused = shell.run("replay", "suite.yaml", *refs)
+        assert refused.returncode == 3 and "replay.agents.allow_cidrs" in refused.stderr
+        (shell.folder / "sidecar.yaml").write_text(
+            'replay: {agents: {allow_cidrs: ["127.0.0.0/8"]}}\n'
+        )
+        done = shell.run("replay", "suite.yaml", *refs)
+        assert (done.returncode, done.stdout[:6]) == (0, "PASS  "), done.stdout + done.stderr
+        in_shards = shell.run("replay", "suite.yaml", *refs, "--executor", "process")
+        assert in_shards.returncode == 0 and in_shards.stdout.startswith("PASS  ")
+        (shell.folder / "sidecar.yaml").write_text('replay: {gateway: "127.0.0.1:4329"}\n')
+        several = shell.run("replay", "suite.yaml", *refs, "--executor", "process")
+        assert several.returncode == 3 and "--executor" in several.stderr
 
 
 REPLAY = ("replay", "suite.yaml")

@@ -6,6 +6,7 @@ import sys
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar import clock
 from sidecar.gateway.config import Approvals
@@ -172,9 +173,10 @@ class Replayed:
     def run(self, scenarios, baseline="plain", candidate="plain", **how):
         return self.play(self.plan(self.suite(scenarios, **how), baseline, candidate))
 
-    def play(self, plan):
+    def play(self, plan, terms=None):
         async def scenario():
             async with stage_ports(self.folder) as ports:
+                ports = replace(ports, terms=terms or ports.terms)
                 return await replay(plan, ports, concurrency=2)
 
         return asyncio.run(scenario())
