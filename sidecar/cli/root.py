@@ -21,7 +21,7 @@ COMMANDS = {
     "doctor": "Check everything a start needs; each fault with its remedy.",
     "trace": "Normalise, list, show and follow agent traces.",
     "replay": "Replay scenarios or captured traffic against twins and give a gate verdict.",
-    "twin": "Check twins: what is wrong with them, and what they leave open.",
+    "twin": "Check twins, serve them by themselves, lead the episodes of a server.",
     "scenario": "Lint scenarios, run them without a gate, calibrate their judge, find new ones.",
     "bisect": "Find the commit or revision that introduced a behaviour.",
     "tape": "Record and replay runs; show, verify, compare, assert on, import and migrate them.",

@@ -3,11 +3,13 @@
 import click
 
 from sidecar.cli.twin_check import check
+from sidecar.cli.twin_episode import episode
+from sidecar.cli.twin_serve import serve
 
 
 @click.group("twin")
 def command() -> None:
-    """Check twins: what is wrong with them, and what they leave open.
+    """Check twins, serve them by themselves, and lead the episodes of a server.
 
     \b
     Example:
@@ -18,3 +20,5 @@ def command() -> None:
 
 
 command.add_command(check)
+command.add_command(serve)
+command.add_command(episode)

@@ -147,7 +147,7 @@ class GatewayServer:
         ):
             return self._metadata(request)
         try:
-            headers = _framed(request)
+            headers = framed(request)
         except Refused as error:
             return _rendered(response.refused(error.refusal(), "", ""), request, close=True)
         try:
@@ -390,7 +390,7 @@ def _nowhere(refused: Refused) -> ToolRequest:
     return ToolRequest(upstream="", method="POST", raw_path="/", refusal=refused.refusal())
 
 
-def _framed(request: web.BaseRequest) -> Headers:
+def framed(request: web.BaseRequest) -> Headers:
     """The request's headers, when only one reading of the request is possible. Raises Refused."""
     if request.method == "CONNECT":
         raise Refused(405, "connect_refused", _NO_TUNNEL)
