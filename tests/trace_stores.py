@@ -12,6 +12,7 @@ from sidecar.store.envelope import Sealer
 from sidecar.store.location import read_location
 from sidecar.store.postgres import outbox as postgres_outbox
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.datasets import PostgresDatasets
 from sidecar.store.postgres.episodes import PostgresEpisodes
 from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.published import PostgresPublished
@@ -19,6 +20,7 @@ from sidecar.store.postgres.traces import PostgresTraces
 from sidecar.store.postgres.verdicts import PostgresVerdicts
 from sidecar.store.sqlite import outbox as sqlite_outbox
 from sidecar.store.sqlite.connection import open_database
+from sidecar.store.sqlite.datasets import SqliteDatasets
 from sidecar.store.sqlite.episodes import SqliteEpisodes
 from sidecar.store.sqlite.published import SqlitePublished
 from sidecar.store.sqlite.traces import SqliteOpenTraces, SqliteTraces, migrate_traces
@@ -64,6 +66,10 @@ class OnSqlite:
     def verdicts(self):
         """The gate's."""
         return self._part(SqliteVerdicts(self.path))
+
+    def datasets(self):
+        """Datasets."""
+        return self._part(SqliteDatasets(self.path))
 
     def episodes(self):
         """Replays in shards."""
@@ -128,6 +134,10 @@ class OnPostgres:
     def verdicts(self):
         """The gate's."""
         return self._part(PostgresVerdicts(self.database))
+
+    def datasets(self):
+        """Datasets."""
+        return self._part(PostgresDatasets(self.database))
 
     def episodes(self):
         """Replays in shards."""

@@ -10,6 +10,7 @@ from sidecar.config import Loaded
 from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.store.backend import (
     Backend,
+    DatasetStore,
     EpisodesStore,
     KeyBook,
     LedgerReader,
@@ -117,6 +118,13 @@ def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[VerdictSto
     """The gate's verdicts; ``write`` makes the store when absent. Raises StoreUnavailable."""
     with open_backend(loaded) as stores, closing(stores.verdicts(write=write)) as verdicts:
         yield verdicts
+
+
+@contextmanager
+def open_datasets(loaded: Loaded, *, write: bool = False) -> Iterator[DatasetStore]:
+    """The datasets; ``write`` makes the store when absent. Raises StoreUnavailable."""
+    with open_backend(loaded) as stores, closing(stores.datasets(write=write)) as datasets:
+        yield datasets
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from processors.model.call import ReceiptFact
 from processors.model.names import Capture
 from processors.model.trace import AgentTrace
+from processors.redact.terms import Terms
 from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.sealing import keyring, master_key, redaction_keys
@@ -205,12 +206,20 @@ def capture_of(loaded: Loaded, project: str, asked: Capture | None) -> Capture:
 def _redactor(loaded: Loaded, project: str, capture: Capture) -> MaskingRedactor | NoRedactor:
     if capture == "full":
         return NoRedactor()
-    terms = replace(loaded.config.project(project).content.terms, capture="redacted")
-    if terms.keyed:
-        with opening.open_keys(loaded, make=False) as keys:
-            ring = keyring(keys, master_key(loaded))
-            terms = replace(terms, key=redaction_keys(keys, ring).current(project, clock.now_ns()))
-    return MaskingRedactor(terms)
+    return MaskingRedactor(replace(terms_of(loaded, project), capture="redacted"))
+
+
+def terms_of(loaded: Loaded, project: str) -> Terms:
+    """The project's terms of redaction, with its key where digests are made.
+
+    Raises SidecarError.
+    """
+    terms = loaded.config.project(project).content.terms
+    if not terms.keyed:
+        return terms
+    with opening.open_keys(loaded, make=False) as keys:
+        ring = keyring(keys, master_key(loaded))
+        return replace(terms, key=redaction_keys(keys, ring).current(project, clock.now_ns()))
 
 
 def _alias(loaded: Loaded, project: str) -> Alias:

@@ -19,9 +19,9 @@ from sidecar.analyse.fuzz.campaign import CONFIRM, Campaign, Finding, Plan, Repo
 from sidecar.analyse.fuzz.driver import Progress, agent
 from sidecar.analyse.fuzz.files import write_finding
 from sidecar.analyse.fuzz.mutations import LAYERS
-from sidecar.analyse.fuzz.written import written
 from sidecar.cli.options import common, emit, on_terminal, talk
 from sidecar.errors import SidecarError
+from sidecar.expression.written import written
 from sidecar.telemetry import configure_logging
 from sidecar.twins.files import load_suite
 

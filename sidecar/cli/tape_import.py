@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from processors.model.names import Capture
 from processors.model.span import Batch
 from sidecar import clock
-from sidecar.cli.captures import decoded, requests_of
 from sidecar.errors import SidecarError
+from sidecar.otlp.files import decoded, requests_of
 from sidecar.pipeline.build import build
 from sidecar.replay.import_otlp import taped
 from sidecar.replay.import_tape import Imported, Unimportable, redactor_of

@@ -10,7 +10,6 @@ import yaml
 
 from sidecar.app.loading import load_config
 from sidecar.app.tools import open_registry
-from sidecar.cli.captures import decoded, requests_of
 from sidecar.cli.options import common, emit, talk
 from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
@@ -19,6 +18,7 @@ from sidecar.gateway.draft.openapi import NotOpenApi, draft_openapi
 from sidecar.gateway.draft.server import Stands, draft_server
 from sidecar.gateway.draft.tool import Draft, as_yaml
 from sidecar.gateway.draft.traffic import draft_traffic
+from sidecar.otlp.files import decoded, requests_of
 from sidecar.plain import plain
 from sidecar.telemetry import configure_logging
 

@@ -23,10 +23,10 @@ from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.loading import load_config
 from sidecar.cli import trace_view
-from sidecar.cli.captures import BadCapture, decoded, requests_of
 from sidecar.cli.moments import HELP, Moment
 from sidecar.cli.options import common, emit, say, show_lines, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.otlp.files import BadCapture, decoded, requests_of
 from sidecar.pipeline.build import build
 from sidecar.plain import plain_lines, plained
 from sidecar.store.traces import TraceQuery

@@ -10,13 +10,13 @@ Rules
 4. A trace without content is left out and counted; it is never replayed on a guess.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from processors.model.names import OutcomeStatus
+from processors.model.names import OutcomeStatus, SideEffectClass
 from processors.model.step import Message, Step
 from processors.model.trace import AgentTrace
 from processors.value import too_deep
@@ -33,9 +33,10 @@ from sidecar.evaluate.score import conclude, scores
 from sidecar.expression.cel import ExpressionFailed
 from sidecar.replay.record import AgentExit, EpisodeRecord, Told, run_digest
 from sidecar.twins.group import Beginning, TwinGroup
-from sidecar.twins.scenario import ApprovalRule, Case, drawn_seed
+from sidecar.twins.scenario import ApprovalRule, Case, Severity, drawn_seed
 from sidecar.twins.world import World
 
+Tools = Mapping[str, SideEffectClass]
 _NO_MODEL = ("contradicted", "verified_failure")
 _NOT_DISPROVED: tuple[OutcomeStatus, ...] = ("verified_success", "unverified", "indeterminate")
 
@@ -50,29 +51,35 @@ class Captured(Struct, frozen=True, kw_only=True):
 
 def captured(trace: AgentTrace, group: TwinGroup) -> Captured | None:
     """The case of a stored trace; None when it holds no user input."""
-    turns = _turns(trace)
+    turns = turns_of(trace)
     if turns is None:
         return None
     messages, asked = turns
     notes: list[str] = []
     case = Case(
         id=f"trace-{trace.trace_id}",
-        title=_title(asked),
-        severity="critical" if _made(trace, group, ("irreversible",)) else "major",
+        title=title_of(asked),
+        severity=severity_of(trace, group.tools),
         input=asked,
         messages=messages,
         beginning=_beginning(trace, group, notes),
         permissions=("*",),
         faults=(),
-        approvals=_approvals(trace, group),
+        approvals=_approvals(trace, group.tools),
         seed=drawn_seed(0, trace.trace_id),
-        expect=identified(_expected(trace, group)),
+        expect=identified(drafted(trace, group.tools)),
         drafted=True,
     )
     return Captured(case=case, recorded=_recorded(trace, case, group), notes=tuple(notes))
 
 
-def _turns(trace: AgentTrace) -> tuple[tuple[dict[str, Any], ...], str] | None:
+def severity_of(trace: AgentTrace, tools: Tools) -> Severity:
+    """Critical where something was done that cannot be undone."""
+    return "critical" if _made(trace, tools, ("irreversible",)) else "major"
+
+
+def turns_of(trace: AgentTrace) -> tuple[tuple[dict[str, Any], ...], str] | None:
+    """The earlier turns, and what the user asked last; None where no content was kept."""
     for step in trace.steps:
         said = [one for one in map(_plain, step.messages_in or ()) if one is not None]
         users = [index for index, one in enumerate(said) if one["role"] == "user"]
@@ -148,33 +155,34 @@ def _observe(
             seen[key] = {**known, **row}
 
 
-def _expected(trace: AgentTrace, group: TwinGroup) -> tuple[AnyExpectation, ...]:
+def drafted(trace: AgentTrace, tools: Tools) -> tuple[AnyExpectation, ...]:
+    """What to expect of a run like this one, where ``tools`` are known by their class."""
     if trace.outcome.status in _NO_MODEL:
         return (NoDuplicateSideEffect(), OutcomeVerified(status=_NOT_DISPROVED))
-    made = _made(trace, group, ("write", "irreversible"))
-    drafted: list[AnyExpectation] = []
+    made = _made(trace, tools, ("write", "irreversible"))
+    found: list[AnyExpectation] = []
     for step in made:
         assert step.tool is not None
         arguments = _parsed(step.tool.arguments)
-        drafted.append(
+        found.append(
             ToolCalled(
                 tool=step.tool.name or "",
                 arguments=arguments if isinstance(arguments, dict) else {},
             )
         )
     names = {step.tool.name for step in made if step.tool is not None}
-    drafted += [
+    found += [
         ToolNotCalled(tool=name, status="executed")
-        for name, class_ in group.tools.items()
+        for name, class_ in tools.items()
         if class_ != "read" and name not in names
     ]
-    drafted.append(NoDuplicateSideEffect())
+    found.append(NoDuplicateSideEffect())
     if trace.outcome.status == "verified_success":
-        drafted.append(OutcomeVerified())
-    return tuple(drafted)
+        found.append(OutcomeVerified())
+    return tuple(found)
 
 
-def _made(trace: AgentTrace, group: TwinGroup, classes: Sequence[str]) -> list[Step]:
+def _made(trace: AgentTrace, tools: Tools, classes: Sequence[str]) -> list[Step]:
     """The tool calls whose effect the recording confirms."""
     held = {
         item.step_id for item in trace.evidence if item.source == "receipt" and item.held is True
@@ -185,23 +193,24 @@ def _made(trace: AgentTrace, group: TwinGroup, classes: Sequence[str]) -> list[S
         if step.kind == "tool_call"
         and step.tool is not None
         and step.step_id in held
-        and group.tools.get(step.tool.name or "") in classes
+        and tools.get(step.tool.name or "") in classes
     ]
 
 
-def _approvals(trace: AgentTrace, group: TwinGroup) -> tuple[ApprovalRule, ...]:
+def _approvals(trace: AgentTrace, tools: Tools) -> tuple[ApprovalRule, ...]:
     """What approvers did in the recording, they do again."""
-    made = {step.step_id for step in _made(trace, group, ("write", "irreversible"))}
+    made = {step.step_id for step in _made(trace, tools, ("write", "irreversible"))}
     rules: dict[str, ApprovalRule] = {}
     for step in trace.steps:
-        if step.tool is None or step.decision is None or step.tool.name not in group.tools:
+        name = step.tool.name if step.tool is not None else None
+        if name is None or name not in tools or step.decision is None:
             continue
         if step.decision.effect == "require_approval":
             approved = step.step_id in made
             denied = step.status == "denied"
             if approved or denied:
-                rules[step.tool.name] = ApprovalRule(
-                    tool=step.tool.name,
+                rules[name] = ApprovalRule(
+                    tool=name,
                     decision="approve" if approved else "deny",
                     reason="as in the recording",
                 )
@@ -236,6 +245,7 @@ def _parsed(value: Any) -> Any:
     return value if too_deep(found, value) else found
 
 
-def _title(asked: str) -> str:
+def title_of(asked: str) -> str:
+    """The first words of what was asked, in one line."""
     line = " ".join(asked.split())
     return line if len(line) <= 70 else line[:69] + "…"

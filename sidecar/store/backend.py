@@ -23,6 +23,7 @@ from sidecar.store.ports import (
     AuditTrail,
     Calls,
     Checked,
+    Datasets,
     Episodes,
     ExportProgress,
     Facts,
@@ -174,6 +175,10 @@ class VerdictStore(Verdicts, Closing, Protocol):
     """Gate verdicts."""
 
 
+class DatasetStore(Datasets, Closing, Protocol):
+    """Datasets."""
+
+
 class EpisodesStore(Episodes, Closing, Protocol):
     """Replays in shards."""
 
@@ -238,6 +243,10 @@ class Backend(Closing, Protocol):
 
     def verdicts(self, *, write: bool) -> VerdictStore:
         """Gate verdicts."""
+        ...
+
+    def datasets(self, *, write: bool) -> DatasetStore:
+        """Datasets."""
         ...
 
     def episodes(self, *, write: bool) -> EpisodesStore:

@@ -14,6 +14,13 @@ from processors.model.call import Approval, Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from sidecar.store.budget import Hold, Standing
+from sidecar.store.datasets import (
+    DatasetChange,
+    DatasetSummary,
+    DatasetVersion,
+    Erasure,
+    KeptItem,
+)
 from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
 from sidecar.store.episodes import KeptEpisode, ReplayRun, RunProgress, ShardClaim
 from sidecar.store.glass import BreakGlass, GlassBallot
@@ -210,6 +217,40 @@ class Verdicts(Protocol):
 
     def list_verdicts(self, query: VerdictQuery) -> list[VerdictSummary]:
         """Matching verdicts, newest first."""
+        ...
+
+
+class Datasets(Protocol):
+    """Versioned datasets."""
+
+    def create_dataset(self, first: DatasetVersion) -> bool:
+        """Make a dataset; False where there is one of that name."""
+        ...
+
+    def change_dataset(self, change: DatasetChange) -> bool:
+        """Add a version; False, with nothing written, where another came first."""
+        ...
+
+    def list_datasets(
+        self, project: str | None = None, *, after: tuple[str, str] | None = None, limit: int = 50
+    ) -> list[DatasetSummary]:
+        """The newest version of each, by project and name; ``after`` those two."""
+        ...
+
+    def dataset_versions(self, project: str, name: str) -> list[DatasetVersion]:
+        """All versions, oldest first; none where there is no such dataset."""
+        ...
+
+    def dataset_items(self, project: str, name: str, version: int) -> list[KeptItem]:
+        """The items of a version, in their order."""
+        ...
+
+    def holding(self, project: str, trace_id: str) -> list[tuple[str, str]]:
+        """Dataset and item of what still says something that a trace said."""
+        ...
+
+    def erase_items(self, erasure: Erasure) -> int:
+        """Erase what items say; of how many. Idempotent."""
         ...
 
 

@@ -49,7 +49,15 @@ class LoadedTwins(Struct, frozen=True, kw_only=True):
 def load_suite(path: Path) -> LoadedSuite:
     """Read a suite and its twins. Raises SidecarError that lists every problem."""
     files: dict[str, bytes] = {}
-    document = read_document(path, files)
+    return _suite(read_document(path, files), path, files)
+
+
+def checked_suite(text: str, path: Path) -> LoadedSuite:
+    """A suite that is not on the disk yet, as if it were there. Raises SidecarError."""
+    return _suite(read(text, name=str(path)), path, {path.name: text.encode()})
+
+
+def _suite(document: Document, path: Path, files: dict[str, bytes]) -> LoadedSuite:
     suite = convert(document, Suite)
     twins = load_twins([path.parent / name for name in suite.twins], root=path.parent)
     report(document, suite_problems(suite, twins.group))

@@ -12,8 +12,9 @@ from pathlib import Path
 import yaml
 
 from sidecar.analyse.fuzz.campaign import CONFIRM, Finding
-from sidecar.analyse.fuzz.written import suite_of, written
+from sidecar.analyse.fuzz.written import suite_of
 from sidecar.errors import SidecarError
+from sidecar.expression.written import written
 from sidecar.twins.scenario import Suite
 
 

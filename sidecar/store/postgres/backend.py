@@ -15,6 +15,7 @@ from sidecar.store.location import Location
 from sidecar.store.migrate import NOTHING
 from sidecar.store.outbox import Lane
 from sidecar.store.postgres.connection import CONNECTIONS_MAX, Database
+from sidecar.store.postgres.datasets import PostgresDatasets
 from sidecar.store.postgres.episodes import PostgresEpisodes
 from sidecar.store.postgres.keys import PostgresKeys
 from sidecar.store.postgres.ledger import PostgresLedger
@@ -116,6 +117,10 @@ class PostgresBackend:
     def verdicts(self, *, write: bool) -> PostgresVerdicts:
         """Gate verdicts."""
         return PostgresVerdicts(self._made("traces") if write else self._there("traces"))
+
+    def datasets(self, *, write: bool) -> PostgresDatasets:
+        """Datasets."""
+        return PostgresDatasets(self._made("traces") if write else self._there("traces"))
 
     def episodes(self, *, write: bool) -> PostgresEpisodes:
         """Replays in shards."""

@@ -7,6 +7,7 @@ from sidecar.store.envelope import Sealers
 from sidecar.store.files import backup_folder, seal_folder
 from sidecar.store.outbox import Lane
 from sidecar.store.sqlite.connection import open_database
+from sidecar.store.sqlite.datasets import SqliteDatasets
 from sidecar.store.sqlite.episodes import SqliteEpisodes
 from sidecar.store.sqlite.keys import SqliteKeys
 from sidecar.store.sqlite.ledger import SqliteLedger
@@ -99,6 +100,12 @@ class SqliteBackend:
         if write:
             migrate_traces(self._traces)
         return SqliteVerdicts(self._traces, read_only=not write)
+
+    def datasets(self, *, write: bool) -> SqliteDatasets:
+        """Datasets."""
+        if write:
+            migrate_traces(self._traces)
+        return SqliteDatasets(self._traces, read_only=not write)
 
     def episodes(self, *, write: bool) -> SqliteEpisodes:
         """Replays in shards."""

@@ -12,7 +12,7 @@ LEDGER = (
     *("pages", "excluded"),
 )
 JOURNAL = ("journal",)
-TRACES = ("traces", "verdicts", "export", "runs", "bounds", "episodes")
+TRACES = ("traces", "verdicts", "export", "runs", "bounds", "episodes", "datasets")
 
 
 def script(name: str) -> str:

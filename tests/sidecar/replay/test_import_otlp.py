@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from processors.model.span import Batch
 from processors.model.step import Agent, Message, Model, Part, Step, StepDecision, StepError, Tool
 from processors.model.trace import AgentTrace, TraceWarning
-from sidecar.cli.captures import decoded, requests_of
+from sidecar.otlp.files import decoded, requests_of
 from sidecar.pipeline.build import build
 from sidecar.replay.import_otlp import taped
 from sidecar.replay.import_tape import redactor_of
