@@ -144,6 +144,13 @@ def verify(
     return ExitCode.GOOD if found.holds else ExitCode.FAILED
 
 
+def bundle_of(what: str, loaded: Loaded) -> dict[str, bytes]:
+    """The files of a folder of evidence, or of a stored verdict's. Raises SidecarError."""
+    if _is_folder(what):
+        return read_bundle(Path(what))
+    return read_bundle(_folder(loaded, _find(loaded, what)))
+
+
 def shown(
     verdict: Verdict, output: str, exits: Exits | None = None, exit_code: int | None = None
 ) -> str:

@@ -24,6 +24,7 @@ COMMANDS = {
     "twin": "Check twins, serve them by themselves, lead the episodes of a server.",
     "scenario": "Lint scenarios, run them without a gate, calibrate their judge, find new ones.",
     "dataset": "Make datasets of runs and lines of JSON; list and export their versions.",
+    "coverage": "Show what a suite's runs have tried, and what is missing, on eight surfaces.",
     "bisect": "Find the commit or revision that introduced a behaviour.",
     "tape": "Record and replay runs; show, verify, compare, assert on, import and migrate them.",
     "gallery": "Show six agents that go wrong, each beside the same errand done well.",

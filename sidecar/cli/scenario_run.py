@@ -93,7 +93,7 @@ def run(
         async with replaying.replay_ports(loaded) as ports:
             return (await replay(plan, ports, concurrency=jobs or 0, progress=progress)).runs
 
-    with _progress(plan) as progress:
+    with episodes_progress(plan) as progress:
         runs = asyncio.run(whole(progress))
     cases = [_case(plan, one.id, one.severity, runs) for one in plan.cases]
     groups = _groups(chosen, plan, runs)
@@ -202,7 +202,8 @@ def _lines(cases: Sequence[Case], groups: Sequence[Score]) -> Iterator[str]:
 
 
 @contextmanager
-def _progress(plan: ReplayPlan) -> Iterator[Progress | None]:
+def episodes_progress(plan: ReplayPlan) -> Iterator[Progress | None]:
+    """What draws the episodes of a plan as they end, on a terminal."""
     if not on_terminal():
         yield None
         return

@@ -18,6 +18,7 @@ from msgspec.inspect import (
     type_info,
 )
 
+from sidecar.analyse.coverage import told as coverage_told
 from sidecar.cli.root import COMMANDS, root
 from sidecar.config import Config
 from sidecar.control.openapi import document
@@ -178,6 +179,11 @@ def tape() -> str:
     return json.dumps(schema.document(), indent=1, ensure_ascii=False)
 
 
+def coverage() -> str:
+    """The schema of what `sidecar coverage` tells."""
+    return json.dumps(coverage_told.schema(), indent=1, ensure_ascii=False)
+
+
 def report() -> str:
     """The JSON Schema of a report."""
     return json.dumps(report_schema.document(), indent=1, ensure_ascii=False)
@@ -190,6 +196,7 @@ PAGES = {
     "openapi.json": openapi,
     "tape.schema.json": tape,
     "report.schema.json": report,
+    "coverage.schema.json": coverage,
 }
 
 

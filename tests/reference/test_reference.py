@@ -25,7 +25,7 @@ def fresh(tmp_path_factory):
     "name",
     [
         *("configuration.md", "commands.md", "openapi.json", "tape.schema.json"),
-        *("report.schema.json", "test-kit.md"),
+        *("report.schema.json", "coverage.schema.json", "test-kit.md"),
     ],
 )
 def test_a_reference_page_is_current(name, fresh):

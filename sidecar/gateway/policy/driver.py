@@ -30,6 +30,7 @@ from sidecar.gateway.policy.lint import Finding, lint
 from sidecar.gateway.policy.order import dependency_order, other_orders
 from sidecar.gateway.policy.probe import probes, words
 from sidecar.gateway.policy.rego import RegoModule, read_module
+from sidecar.gateway.policy.sayings import Saying, sayings
 from sidecar.telemetry import log
 
 TEST_SECONDS = 5.0
@@ -94,6 +95,19 @@ async def check_bundle(bundle: Bundle) -> tuple[Finding, ...]:
     inspected = await inspect(bundle)
     await _end(inspected.child)
     return inspected.findings
+
+
+async def sayings_of(bundle: Bundle) -> tuple[Saying, ...]:
+    """What decisions of a bundle may give as reasons. Raises SidecarError where it does not parse
+    or may not decide."""
+    inspected = await inspect(bundle)
+    try:
+        if inspected.findings:
+            raise unusable(inspected.findings[0].text)
+        modules = [each for each in await _modules(inspected.child) if not _is_test(each.file)]
+    finally:
+        await _end(inspected.child)
+    return sayings(modules, bundle.data)
 
 
 async def run_tests(bundle: Bundle) -> tuple[RuleTest, ...]:
