@@ -106,7 +106,7 @@ class Running:
 
 
 @contextmanager
-def serving(folder, text=SHOP, *, silence_seconds=30.0, limits=None, **more):
+def serving(folder, text=SHOP, *, silence_seconds=30.0, limits=None, mcp=True, **more):
     """A running server of one twin."""
     path = folder / "twin.yaml"
     path.write_text(text)
@@ -116,7 +116,7 @@ def serving(folder, text=SHOP, *, silence_seconds=30.0, limits=None, **more):
 
     def run():
         asyncio.set_event_loop(loop)
-        server = TwinServer(hall, KEY, silence_seconds=silence_seconds, **more)
+        server = TwinServer(hall, KEY, silence_seconds=silence_seconds, mcp=mcp, **more)
         loop.run_until_complete(server.start())
         running.append(server)
         started.set()

@@ -25,16 +25,18 @@ class Asked(Struct, frozen=True, kw_only=True):
     state: Path | None = None
     key_file: Path | None = None
     silence_seconds: float = 30.0
+    mcp: bool = False
 
 
 class Serving(Struct, frozen=True, kw_only=True):
-    """What a started server tells: its address, the upstreams under it, the twins' digests, and the
-    control key where no file holds it.
+    """What a started server tells: its address, the upstreams under it, the MCP server if it is one
+    (else empty), the twins' digests, and the control key where no file holds it.
     """
 
     address: str
     upstreams: dict[str, str]
     twins: dict[str, str]
+    mcp: str = ""
     control_key: str = ""
 
 
@@ -59,7 +61,9 @@ async def _serve(asked: Asked, ready: Callable[[Serving], None]) -> int:
     group = group_of(asked.twins, asked.state)
     key = key_of(asked.key_file, make=True) if asked.key_file is not None else new_key()
     hall = Hall(group, clock.random_bytes(32), new_id=clock.new_id)
-    server = TwinServer(hall, key, listen=asked.listen, silence_seconds=asked.silence_seconds)
+    server = TwinServer(
+        hall, key, listen=asked.listen, mcp=asked.mcp, silence_seconds=asked.silence_seconds
+    )
     await server.start()
     try:
         host = asked.listen.rpartition(":")[0]
@@ -69,6 +73,7 @@ async def _serve(asked: Asked, ready: Callable[[Serving], None]) -> int:
                 address=address,
                 upstreams={name: f"{address}/{name}" for name in server.upstreams},
                 twins=group.digests(),
+                mcp=f"{address}/mcp" if asked.mcp else "",
                 control_key="" if asked.key_file is not None else key,
             )
         )

@@ -32,6 +32,7 @@ _PATH = click.Path(path_type=Path)
     default=None,
     help="Of the operator's control key; made when it is not there [default: told once].",
 )
+@click.option("--mcp", is_flag=True, help="Serve all tools as one MCP server too, at /mcp.")
 @click.option(
     "--silence",
     default="30s",
@@ -44,12 +45,15 @@ def serve(
     state: Path | None,
     listen: str,
     key_file: Path | None,
+    mcp: bool,
     silence: str,
     config: str | None,  # noqa: ARG001
     store: str | None,  # noqa: ARG001
     output: str,
 ) -> None:
-    """Serve twins over HTTP until SIGTERM: agents at /<upstream>/<path>, episodes at /v1/episodes.
+    """Serve twins over HTTP and MCP until SIGTERM, for any agent; an operator leads the episodes.
+
+    Agents call tools at /<upstream>/<path>, and with --mcp at /mcp; episodes are at /v1/episodes.
 
     An agent's call names its episode by a token, which sidecar twin episode open gives. Code that a
     twin names is loaded and runs. Nothing is kept: a server that starts again has no episodes.
@@ -68,6 +72,7 @@ def serve(
         state=state,
         key_file=key_file,
         silence_seconds=_seconds(silence),
+        mcp=mcp,
     )
     left = twinning.serve_twins(asked, _reporter(output))
     if left:
@@ -80,6 +85,8 @@ def _reporter(output: str) -> Callable[[twinning.Serving], None]:
             say(json.dumps(msgspec.to_builtins(serving)))
         for name, url in serving.upstreams.items():
             talk(f"{name:<12} {url}")
+        if serving.mcp:
+            talk(f"{'mcp':<12} {serving.mcp}")
         talk(f"{'episodes':<12} {serving.address}/v1/episodes")
         if serving.control_key and output != "json":
             talk(f"{'control key':<12} {serving.control_key}")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from processors.model.names import SideEffectClass
@@ -214,6 +215,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     match: Match
+    description: str = ""
     class_: SideEffectClass = field(name="class", default="irreversible")
     upstream: str = ""
     arguments: Arguments = Arguments()
@@ -277,6 +279,16 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 found += self._effect_problems(path, queue.handle.effects)
         found += fault_problems("faults", self.faults, [tool.name for tool in self.tools])
         return found
+
+    def written(self) -> dict[str, Any]:
+        """The declaration as plain values. A key that came after twins had digests is there where
+        something is said by it, so that a twin that says nothing is the twin it was.
+        """
+        value: dict[str, Any] = msgspec.to_builtins(self)
+        for tool in value["tools"]:
+            if not tool["description"]:
+                del tool["description"]
+        return value
 
     def can_be_compiled(self) -> bool:
         """Whether its times, fault rules and code can be read, whatever else is wrong with it: then

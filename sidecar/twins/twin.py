@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 from msgspec import Struct
 
 from processors.value import duration_ns
@@ -98,7 +97,7 @@ class Twin:
 
     def digest(self) -> str:
         """``sha256:<hex>`` of the declaration with its schemas, and of its code if any."""
-        value = msgspec.to_builtins(self.declaration)
+        value = self.declaration.written()
         if self.code is not None:
             value = {"declaration": value, "code": self.code.digest}
         return digest(value, domain="agenttwin-twin/1")

@@ -1,5 +1,5 @@
-"""Twins over HTTP, stand-alone: agents call tools at ``/<upstream>/<path>``, an operator leads the
-episodes at ``/v1/episodes``.
+"""Twins over HTTP, stand-alone: agents call tools at ``/<upstream>/<path>`` or as an MCP server at
+``/mcp``, an operator leads the episodes at ``/v1/episodes``.
 
 Rules
 1. A call is read as the gateway reads it (``gateway.action``), so that a twin here is asked what it
@@ -33,7 +33,9 @@ from sidecar.twins.declaration import Tool
 from sidecar.twins.registry import registry
 from sidecar.twins.reply import Call, Reply
 from sidecar.twins.serving.control.http import Control
-from sidecar.twins.serving.driver import PROJECT, Full, Hall, Outcome, Seat
+from sidecar.twins.serving.driver import PROJECT, Full, Hall, Seat
+from sidecar.twins.serving.mcp import PATH as MCP_PATH
+from sidecar.twins.serving.mcp import TwinMcp
 
 BODY_BYTES_MAX = 1024**2
 SILENCE_SECONDS = 30.0
@@ -50,12 +52,14 @@ class TwinServer:
         control_key: str,
         *,
         listen: str = "127.0.0.1:0",
+        mcp: bool = False,
         silence_seconds: float = SILENCE_SECONDS,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._hall = hall
         self._registry = registry(hall.group)
         self._control = Control(hall, control_key)
+        self._mcp = TwinMcp(hall) if mcp else None
         self._address = split_address(listen)
         self._silence_seconds = silence_seconds
         self._leaving = asyncio.Event()
@@ -98,13 +102,17 @@ class TwinServer:
                 return self._control.answer(request.method, request.raw_path, body)
             seat = self._seat(headers)
             body = await _body(request, headers)
-            outcome = self._called(seat, request, headers, body)
+            if self._mcp is not None and request.raw_path == MCP_PATH:
+                call_id = clock.new_id()
+                reply = self._mcp.answer(seat, request.method, headers, body, call_id)
+            else:
+                reply = self._called(seat, request, headers, body)
         except Refused as error:
             answer = _refused(error, close=not request.content.at_eof())
             if error.status == 401:
                 answer.headers["WWW-Authenticate"] = 'Bearer realm="twin"'
             return answer
-        return await self._told(outcome.reply, request)
+        return await self._told(reply, request)
 
     def _seat(self, headers: Headers) -> Seat:
         """Whose call it is. Raises Refused."""
@@ -116,9 +124,7 @@ class TwinServer:
             said = f"{error}; an agent's key is its episode's token"
             raise Refused(401, "unauthenticated", said) from None
 
-    def _called(
-        self, seat: Seat, request: web.BaseRequest, headers: Headers, body: bytes
-    ) -> Outcome:
+    def _called(self, seat: Seat, request: web.BaseRequest, headers: Headers, body: bytes) -> Reply:
         upstream, _, path = request.raw_path[1:].partition("/")
         asked = ToolRequest(
             upstream=upstream,
@@ -136,12 +142,12 @@ class TwinServer:
                 key=self._key(headers, found.tool.name),
                 call_id=clock.new_id(),
             )
-            return self._hall.call(seat, call)
+            return self._hall.call(seat, call).reply
         except Refused as error:
             if error.code not in ("no_such_tool", "no_such_upstream"):
                 raise
             where = f"{request.method} {request.raw_path.partition('?')[0][:200]}"
-            return self._hall.gap(seat, upstream[:64], f"no twin declares {where}")
+            return self._hall.gap(seat, upstream[:64], f"no twin declares {where}").reply
         except Full:
             raise Refused(429, "episode_full", "the episode takes no more calls") from None
 
