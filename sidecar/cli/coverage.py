@@ -24,13 +24,13 @@ from sidecar.analyse.coverage.measured import below, coverage
 from sidecar.analyse.coverage.surface import SURFACES, SurfaceName
 from sidecar.app import covering
 from sidecar.app.loading import load_config
-from sidecar.cli.captures import BadCapture, decoded, requests_of
 from sidecar.cli.gate import bundle_of
 from sidecar.cli.moments import HELP, Moment
 from sidecar.cli.options import common, emit, talk
 from sidecar.cli.scenario_run import episodes_progress
 from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.otlp.files import decoded, requests_of
 from sidecar.pipeline.build import build
 from sidecar.plain import plain
 from sidecar.replay.planning import Asked, suite_plan
@@ -163,10 +163,7 @@ def _traffic(
     if not paths:
         return covering.stored_traffic(loaded, query) or None
     classes = {one.name: one.class_ for one in loaded.config.gateway.tools}
-    try:
-        batches = [decoded(file) for path in paths for file in requests_of(path)]
-    except BadCapture as error:
-        raise SidecarError(error.text(), where="--traffic") from None
+    batches = [decoded(file) for path in paths for file in requests_of(path)]
     merged = Batch(
         spans=tuple(span for batch in batches for span in batch.spans),
         logs=tuple(record for batch in batches for record in batch.logs),
