@@ -32,10 +32,15 @@ def imported(
     ``made``: files written before by the same command; two runs of one name are numbered.
     """
     kept = cast(Capture, capture)
+    for one in runs_in(path, form, kept):
+        place = place_of(to, one.name, made)
+        yield write(one, place, packaging, redactor_of(kept), content=kept != "off")
+
+
+def runs_in(path: Path, form: str, capture: Capture) -> Iterator[Imported]:
+    """The runs of a PATH as they would be written. Raises SidecarError."""
     try:
-        for one in _runs(path, form, kept):
-            place = place_of(to, one.name, made)
-            yield write(one, place, packaging, redactor_of(kept), content=kept != "off")
+        yield from _runs(path, form, capture)
     except Unimportable as error:
         raise SidecarError(
             f"it cannot be imported as {form}: {error}", where=str(path), do="Check the format."

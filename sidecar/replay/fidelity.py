@@ -38,7 +38,10 @@ class PathDrift(Struct, frozen=True, kw_only=True):
 
 
 class ToolFidelity(Struct, frozen=True, kw_only=True):
-    """One tool: its recorded results by how they match, the differences, and its errors."""
+    """One tool: its recorded results by how they match, the differences, and its errors.
+
+    ``gaps``: calls beside those results that the twin could not answer.
+    """
 
     tool: str
     results: int
@@ -47,12 +50,14 @@ class ToolFidelity(Struct, frozen=True, kw_only=True):
     errors_recorded: int
     errors_twin: int
     policy: Literal["ok", "ticket", "warn"]
+    gaps: int = 0
 
 
 class Fidelity(Struct, frozen=True, kw_only=True):
     """All tools, and on how many of the runs with a recorded verdict the twin comes to the same.
 
-    ``uncompared``: results that were not kept, or of tools no twin has.
+    ``uncompared``: results that were not kept, of tools no twin has, or after a call whose effects
+    the twin could not play.
     """
 
     tools: tuple[ToolFidelity, ...]
@@ -71,11 +76,14 @@ def fidelity(runs: Iterable[RunOnTwin]) -> Fidelity:
         compared += judged
         agreeing += judged and agrees
         for one in run.answers:
-            if not one.known or one.call.result is None:
+            if not one.known or one.call.result is None or (one.after_gap and not one.gap):
                 uncompared += 1
                 continue
             tally = tallies.setdefault(one.call.tool, _Tally())
-            tally.add(one, changing=judged and not agrees)
+            if one.gap:
+                tally.gaps += 1
+            else:
+                tally.add(one, changing=judged and not agrees)
     return Fidelity(
         tools=tuple(tallies[name].told(name) for name in sorted(tallies)),
         verdicts_compared=compared,
@@ -118,15 +126,15 @@ class _Tally:
         self.drift: Counter[tuple[str | None, str | None]] = Counter()
         self.changing: set[tuple[str | None, str | None]] = set()
         self.errors = [0, 0]
+        self.gaps = 0
 
     def add(self, one: Answered, *, changing: bool) -> None:
-        match, places = matched(one.call.result, one.value)
+        match, places = matched(one.recorded, one.value)
         self.matches[match] += 1
         self.drift.update(places)
         if changing:
             self.changing |= places
-        recorded = one.call.result
-        self.errors[0] += isinstance(recorded, str) and recorded.startswith("Error")
+        self.errors[0] += _is_error(one)
         self.errors[1] += one.status is None or one.status >= 400
 
     def told(self, tool: str) -> ToolFidelity:
@@ -151,7 +159,14 @@ class _Tally:
             errors_recorded=self.errors[0],
             errors_twin=self.errors[1],
             policy="warn" if self.changing else policy,
+            gaps=self.gaps,
         )
+
+
+def _is_error(one: Answered) -> bool:
+    recorded = one.call.result
+    said = isinstance(recorded, str) and recorded.startswith("Error")
+    return said or one.call.ended == "refused"
 
 
 def _of_members(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from processors.model.names import StepStatus
 from processors.model.step import Message, Part, Source, Step, Tool
@@ -24,9 +25,11 @@ from sidecar.evaluate.ending import EndState, Said
 from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import conclude, scores
 from sidecar.replay.conclude import COMPLETED
-from sidecar.replay.import_tau import BENCHMARK, TASK
-from sidecar.tape.tape import MISSING, Tape
-from sidecar.tape.value import decoded
+from sidecar.replay.idflow import IdFlow
+from sidecar.replay.import_tape import parsed
+from sidecar.replay.taped import TapedCall as TapedCall
+from sidecar.replay.taped import TapedRun as TapedRun
+from sidecar.replay.taped import taped_run as taped_run
 from sidecar.twins.episode import Call, Reply, Setting
 from sidecar.twins.group import GroupEpisode, TwinGroup
 from sidecar.twins.world import World
@@ -35,38 +38,29 @@ Verified = Literal["verified_success", "verified_failure", "unverified"]
 _COMMA = ","
 
 
-class TapedCall(Struct, frozen=True, kw_only=True):
-    """One recorded tool call; ``result`` is what it answered, None where that was not kept."""
-
-    seq: int
-    tool: str
-    arguments: Any
-    result: Any = None
-
-
-class TapedRun(Struct, frozen=True, kw_only=True):
-    """What a tape tells of a run. ``actions`` None: nobody said where the world should end.
-
-    ``cut_off``: the run was stopped before it had come to an end.
-    """
-
-    name: str
-    task: str
-    calls: tuple[TapedCall, ...]
-    said: tuple[str, ...]
-    actions: tuple[tuple[str, dict[str, Any]], ...] | None
-    outputs: tuple[str, ...]
-    verified: str
-    cut_off: bool = False
-
-
 class Answered(Struct, frozen=True, kw_only=True):
-    """One call as it was recorded, and what the twin answered; ``known``: a twin has the tool."""
+    """One call as it was recorded, and what the twin answered; ``known``: a twin has the tool.
+
+    ``gap``: why the twin could not answer. ``minted``: the recorded result where names in it that
+    were minted stand for the twin's (``idflow``). ``took_ns``: virtual time the call took;
+    ``changed``: whether rows or flags are other than before it. ``after_gap``: a call with effects
+    could not be played before, so that nobody knows how the world would be.
+    """
 
     call: TapedCall
     value: Any
     status: int | None
     known: bool
+    gap: str = ""
+    minted: Any = None
+    took_ns: int | None = None
+    changed: bool = False
+    after_gap: bool = False
+
+    @property
+    def recorded(self) -> Any:
+        """The result to compare with; None where none was kept."""
+        return self.call.result if self.minted is None else self.minted
 
 
 class RunOnTwin(Struct, frozen=True, kw_only=True):
@@ -78,42 +72,6 @@ class RunOnTwin(Struct, frozen=True, kw_only=True):
     answers: tuple[Answered, ...]
     changes: tuple[Change, ...]
     void: str | None = None
-
-
-def taped_run(name: str, tape: Tape) -> TapedRun:
-    """What a tape tells of its run."""
-    results = {one.cause[0]: one for one in tape.events if one.kind == "tool_result" and one.cause}
-    calls, said, verified, wanted, cut_off = [], [], "unverified", None, False
-    for event in tape.events:
-        if event.kind == "tool_call":
-            calls.append(
-                TapedCall(
-                    seq=event.seq,
-                    tool=event.name,
-                    arguments=_payload(tape, event, "in"),
-                    result=_payload(tape, results.get(event.seq), "out"),
-                )
-            )
-        elif event.kind == "llm_call":
-            answer = _payload(tape, event, "out")
-            text = answer.get("content") if isinstance(answer, dict) else answer
-            said += [text] if isinstance(text, str) else []
-        elif event.kind == "terminal":
-            told, cut_off = _payload(tape, event, "out"), event.st == "cancelled"
-            verified = str(told.get("verified")) if isinstance(told, dict) else verified
-        elif event.kind == "decision" and (event.agent, event.name) == (BENCHMARK, TASK):
-            wanted = _payload(tape, event, "out")
-    wanted = wanted if isinstance(wanted, dict) else None
-    return TapedRun(
-        name=name,
-        task=tape.header.labels.get("task", name),
-        calls=tuple(calls),
-        said=tuple(said),
-        actions=None if wanted is None else tuple(_action(one) for one in wanted["actions"]),
-        outputs=() if wanted is None else tuple(wanted["outputs"]),
-        verified=verified,
-        cut_off=cut_off,
-    )
 
 
 class OntoTwin:
@@ -128,7 +86,9 @@ class OntoTwin:
         """Make the run's calls on the world as it was at its start, and judge."""
         expected, why = self._expected(run)  # before the run: it takes turns with it in the world
         episode = self._opened()
-        answers = tuple(self._answered(episode, one) for one in run.calls)
+        flow = IdFlow()
+        made = [one for one in run.calls if one.ended != "kept_out"]
+        answers = _told_of_gaps([self._answered(episode, one, flow) for one in made], self._group)
         void = _void(episode)
         changes = episode.changes()
         observed = Observed(
@@ -159,12 +119,30 @@ class OntoTwin:
         self._worlds = self._group.open()
         return "twin_leak: the world was not as before"
 
-    def _answered(self, episode: GroupEpisode, call: TapedCall) -> Answered:
+    def _answered(self, episode: GroupEpisode, call: TapedCall, flow: IdFlow) -> Answered:
         if self._group.owner(call.tool) is None:
             value = f"Error: there is no tool {call.tool}"
             return Answered(call=call, value=value, status=404, known=False)
-        reply = self._called(episode, call.tool, call.arguments, f"call-{call.seq}")
-        return Answered(call=call, value=reply.value, status=reply.status, known=True)
+        at, before_ns = len(episode.events), episode.now_ns
+        arguments = flow.mapped(call.arguments)
+        reply = self._called(episode, call.tool, arguments, f"call-{call.seq}")
+        told = episode.events[at:]
+        flow.saw(call.arguments, arguments, mints=False)
+        through = reply.status is not None and reply.status < 400 and call.ended == "ok"
+        mints = through and self._group.tools[call.tool] != "read"
+        result = parsed(call.result)
+        flow.saw(result, reply.value, mints=mints)
+        mapped = flow.mapped(result)
+        return Answered(
+            call=call,
+            value=reply.value,
+            status=reply.status,
+            known=True,
+            gap=next((one.detail for one in told if one.kind in ("gap", "error")), ""),
+            minted=None if mapped == result else mapped,
+            took_ns=episode.now_ns - before_ns,
+            changed=any(one.changes for one in told),
+        )
 
     @staticmethod
     def _called(episode: GroupEpisode, tool: str, arguments: Any, name: str) -> Reply:
@@ -196,6 +174,16 @@ class OntoTwin:
         return EndState(changes=changes) if void is None else void
 
 
+def _told_of_gaps(answers: Sequence[Answered], group: TwinGroup) -> tuple[Answered, ...]:
+    """The answers, each with whether an effect before it is missing."""
+    found: list[Answered] = []
+    lost = False
+    for one in answers:
+        found.append(replace(one, after_gap=lost))
+        lost = lost or (bool(one.gap) and group.tools[one.call.tool] != "read")
+    return tuple(found)
+
+
 def _completed(run: TapedRun) -> Score:
     return Score(
         expectation=COMPLETED,
@@ -217,15 +205,6 @@ def _verified(found: Sequence[Score], void: str | None) -> Verified:
         return "unverified"
     told: Mapping[str, Verified] = {"passed": "verified_success", "failed": "verified_failure"}
     return told.get(conclude(found), "unverified")
-
-
-def _action(one: Any) -> tuple[str, dict[str, Any]]:
-    return one["tool"], one["arguments"]
-
-
-def _payload(tape: Tape, event: Any, side: str) -> Any:
-    value = tape.payload(event, side) if event is not None else MISSING
-    return None if value is MISSING else decoded(value)
 
 
 def _trace(run: TapedRun, answers: Sequence[Answered]) -> AgentTrace:

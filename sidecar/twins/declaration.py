@@ -68,9 +68,12 @@ class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Precondition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """CEL that must hold, and the answer when it does not."""
+    """CEL that must hold, and the answer when it does not; with ``gap`` the call is a TwinGap then,
+    for that reason.
+    """
 
     require: str
+    gap: str = ""
     status: int = 409
     body: Any = None
     headers: dict[str, str] = {}
@@ -248,10 +251,11 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole ``twin.yaml``."""
+    """A whole ``twin.yaml``; ``as_of``: up to when production was so (RFC 3339)."""
 
     twin: str
     version: str = "1"
+    as_of: str = ""
     upstream: str = ""
     clock: Clock = Clock()
     flags: dict[str, Any] = {}
@@ -272,6 +276,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 found.append(Problem(f"{where}.effects", "must be empty on a tool of class read"))
             found += self._effect_problems(f"{where}.effects", tool.effects)
             found += self._observe_problems(where, tool)
+            found += _gap_problems(f"{where}.preconditions", tool.preconditions)
             found += _noise_problems(f"{where}.noise", tool.noise)
         for name, queue in self.queues.items():
             if queue.handle is not None:
@@ -321,6 +326,8 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def _times(self) -> Iterator[Problem]:
         yield from time_problems("clock.start", self.clock.start)
+        if self.as_of:
+            yield from time_problems("as_of", self.as_of)
         yield from _duration_problems("clock.step", self.clock.step)
         yield from _duration_problems("clock.settle", self.clock.settle)
         for index, tool in enumerate(self.tools):
@@ -379,6 +386,12 @@ def _noise_problems(path: str, noise: Sequence[Noise]) -> Iterator[Problem]:
             yield Problem(f"{path}.{index}.sigma", f"must be between 0 and {SIGMA_MAX:.0e}")
         if one.places is not None and not 0 <= one.places <= 12:
             yield Problem(f"{path}.{index}.places", "must be between 0 and 12")
+
+
+def _gap_problems(path: str, checks: Sequence[Precondition]) -> Iterator[Problem]:
+    for index, one in enumerate(checks):
+        if one.gap and one != Precondition(require=one.require, gap=one.gap):
+            yield Problem(f"{path}.{index}", "is a gap, and so has no answer of its own")
 
 
 def _duration_problems(path: str, text: str) -> Iterator[Problem]:

@@ -511,6 +511,8 @@ class Turn:
         functions = functions or self._world.functions
         for one in self._tool.preconditions:
             if not one.require.holds(bindings, functions):
+                if one.gap:
+                    raise _Gap(one.gap)
                 return _reply(one.status, one.body, one.headers, bindings, functions)
         return None
 

@@ -28,9 +28,10 @@ _MESSAGE_VARIABLES = frozenset({"message", "flags", "now"})
 
 
 class CompiledPrecondition(Struct, frozen=True):
-    """What must hold, and the answer when it does not."""
+    """What must hold, and the answer when it does not, or why that is a gap."""
 
     require: Lean
+    gap: str
     status: int
     body: Template | None
     headers: tuple[tuple[str, str], ...]
@@ -187,7 +188,7 @@ class Twin:
             body = self._body(one.body, scope, f"{where}.body")
             if require is not None:
                 headers = tuple(one.headers.items())
-                found.append(CompiledPrecondition(require, one.status, body, headers))
+                found.append(CompiledPrecondition(require, one.gap, one.status, body, headers))
         return found
 
     def _observe(self, path: str, tool: Tool) -> list[CompiledObserve]:
