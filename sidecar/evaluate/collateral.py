@@ -14,7 +14,7 @@ from sidecar.evaluate.expectation import Expectation
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import same
 from sidecar.evaluate.observed import Observed, step_of
-from sidecar.evaluate.state import verb
+from sidecar.evaluate.state import same_entity, verb
 
 
 class Allowed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ def _covered(change: Change, mask: tuple[Allowed, ...]) -> bool:
 
 
 def _covers(one: Allowed, change: Change) -> bool:
-    if one.entity.rpartition(".")[2] != change.entity.rpartition(".")[2]:
+    if not same_entity(one.entity, change.entity):
         return False
     if one.key is not None and str(one.key) != change.key:
         return False
@@ -92,6 +92,9 @@ def _fields(change: Change) -> str:
 
 def _step(change: Change, observed: Observed) -> str | None:
     for event in observed.events:
-        if any(one.entity == change.entity and one.key == change.key for one in event.changes):
+        if any(
+            same_entity(change.entity, one.entity, event.twin) and one.key == change.key
+            for one in event.changes
+        ):
             return step_of(event, observed)
     return None

@@ -13,6 +13,7 @@ from sidecar.evaluate.expectation import Expectation
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import same
 from sidecar.evaluate.observed import Observed
+from sidecar.evaluate.state import same_entity
 
 
 class EndState(Expectation, frozen=True, kw_only=True, tag="endState"):
@@ -40,10 +41,11 @@ def end_state(expected: EndState, observed: Observed) -> Judgement:
     left = {(entity, key) for entity, rows in expected.changes.items() for key in rows}
     for change in observed.changes:
         name = f"{change.entity} {change.key}"
-        if (change.entity, change.key) not in left:
+        entity = next((one for one in expected.changes if same_entity(one, change.entity)), "")
+        if (entity, change.key) not in left:
             return failed(f"{name} differs from the start, and should not")
-        left.discard((change.entity, change.key))
-        if not same(change.after, expected.changes[change.entity][change.key]):
+        left.discard((entity, change.key))
+        if not same(change.after, expected.changes[entity][change.key]):
             return failed(f"{name} ends otherwise than expected")
     if left:
         entity, key = min(left)

@@ -20,7 +20,7 @@ from sidecar.evaluate.expectation import Expectation
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import at, matches, same
 from sidecar.evaluate.observed import Observed, WorldView, step_of
-from sidecar.evaluate.state import holds_in
+from sidecar.evaluate.state import holds_in, same_entity
 
 _MADE = frozenset({"answered", "unanswered"})
 
@@ -205,7 +205,7 @@ class _Past:
         rows = [row]
         for event in reversed(self._events):
             for change in reversed(event.changes):
-                if change.key == str(key) and change.entity == entity.rpartition(".")[2]:
+                if change.key == str(key) and same_entity(entity, change.entity, event.twin):
                     row = change.before
             rows.append(row)
         return rows[::-1]

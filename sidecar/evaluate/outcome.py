@@ -1,7 +1,5 @@
 """Expectations about how the world stands and what was said at the end."""
 
-from typing import Any
-
 from processors.model.twin import Change
 from sidecar.evaluate.expectation import pattern
 from sidecar.evaluate.expectations import (
@@ -15,7 +13,7 @@ from sidecar.evaluate.expectations import (
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import at, same
 from sidecar.evaluate.observed import Observed, WorldView
-from sidecar.evaluate.state import holds_in, verb
+from sidecar.evaluate.state import holds_in, same_entity, verb
 
 _NO_WORLD = "no twin took part, so there is no state to look at"
 
@@ -110,10 +108,14 @@ def _that(text: str, world: WorldView) -> Judgement:
 
 
 def _counts(change: Change, expected: StateUnchanged) -> bool:
-    if expected.entities and change.entity not in expected.entities:
+    if expected.entities and not any(same_entity(one, change.entity) for one in expected.entities):
         return False
-    allowed: tuple[Any, ...] = expected.except_.get(change.entity, ())
-    return not any(change.key == (key if isinstance(key, str) else str(key)) for key in allowed)
+    return not any(
+        change.key == (key if isinstance(key, str) else str(key))
+        for entity, keys in expected.except_.items()
+        if same_entity(entity, change.entity)
+        for key in keys
+    )
 
 
 def _claimed(observed: Observed) -> str:

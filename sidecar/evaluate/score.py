@@ -148,8 +148,19 @@ def scores(expected: Sequence[AnyExpectation], observed: Observed) -> tuple[Scor
     return tuple(score(one, observed) for one in expected)
 
 
+COMPLETED: Final = "agentCompleted"
+
+
+def concluded(found: Sequence[Score]) -> Conclusion:
+    """What all scores of a record come to: a run without an answer has failed, and having answered
+    is no evidence of anything else."""
+    if any(one.type == COMPLETED and one.status == "fail" for one in found):
+        return "failed"
+    return conclude([one for one in found if one.type != COMPLETED])
+
+
 def conclude(found: Sequence[Score]) -> Conclusion:
-    """What the scores of an episode come to."""
+    """What the scores of an episode's expectations come to."""
     required = [one for one in found if one.required]
     if any(one.status == "fail" for one in required):
         return "failed"

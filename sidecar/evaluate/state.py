@@ -15,6 +15,18 @@ def holds_in(text: str, world: WorldView) -> bool:
     return expression.holds({"flags": dict(world.flags)}, world.functions)
 
 
+def same_entity(wanted: str, told: str, twin: str = "") -> bool:
+    """Whether an expectation's entity is the one of a change.
+
+    Either may have its twin's name in front. A change has it where the name alone is not unique;
+    ``twin`` is whose change it is where that is told apart.
+    """
+    of_wanted, _, name = wanted.rpartition(".")
+    of_told, _, there = told.rpartition(".")
+    of_told = of_told or twin
+    return name == there and (of_wanted == of_told or not (of_wanted and of_told))
+
+
 def verb(change: Change) -> str:
     """What happened to a row."""
     if change.before is None:

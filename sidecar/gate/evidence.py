@@ -154,6 +154,6 @@ def _file_of(key: Ed25519PrivateKey) -> str:
 
 
 def _safe(name: str) -> str:
-    return "/".join(
-        quote(part, safe=" ") for part in name.split("/") if part not in ("", ".", "..")
-    )
+    """The path of a document below ``inputs/``: a step upwards is spelt out, so none is taken."""
+    parts = (part for part in name.split("/") if part not in ("", "."))
+    return "/".join("%2E%2E" if part == ".." else quote(part, safe=" ") for part in parts)

@@ -4,8 +4,9 @@
 1. Bytes first: a file that is not as it was written is named, and nothing is concluded from it.
 2. The statements say nothing that the bundle does not: they are made again and compared.
 3. The verdict is made again from the runs alone (``derive``), in a process of its own where there
-   is one (``process.py``): a run with a tool that the plan does not know, or a receipt of another
-   side-effect class, holds nothing.
+   is one (``process.py``): a run with a tool that the plan does not know, a receipt of another
+   side-effect class, a conclusion that is not what its scores come to, or a record in another's
+   place holds nothing.
 4. Everything wrong is a sentence that names its place; nothing here raises.
 """
 
@@ -17,10 +18,12 @@ from msgspec import Struct
 
 from processors.model.verdict import Verdict
 from sidecar.canonical import NotCanonical, sha256
+from sidecar.evaluate.score import concluded
 from sidecar.gate import dsse
 from sidecar.gate import evidence as names
 from sidecar.gate.conclude import gate_input, verdict_of
 from sidecar.gate.evidence import FORMAT, MANIFEST, STATEMENTS, Manifest, encoded, root_of
+from sidecar.gate.given import GateInput
 from sidecar.gate.policy import GatePolicy
 from sidecar.gate.statement import Made, statements
 from sidecar.replay.record import EpisodeRecord
@@ -73,12 +76,19 @@ def derive(files: Mapping[str, bytes]) -> Derived:
         policy = msgspec.json.decode(files[names.POLICY], type=GatePolicy)
         tools = msgspec.json.decode(files[names.TOOLS], type=dict[str, str])
         said = msgspec.json.decode(files[names.VERDICT], type=Verdict)
-        runs = tuple(
-            msgspec.json.decode(files[path], type=EpisodeRecord)
+        placed = {
+            path: msgspec.json.decode(files[path], type=EpisodeRecord)
             for path in sorted(files)
             if path.startswith(names.RUNS)
+        }
+        runs = tuple(placed.values())
+        strange = tuple(
+            dict.fromkeys(
+                one
+                for path, run in placed.items()
+                for one in (*_misplaced(path, run), *_strange(run, tools))
+            )
         )
-        strange = tuple(dict.fromkeys(one for run in runs for one in _strange(run, tools)))
         if strange:
             return Derived(faults=strange)
         given = gate_input(pins, runs, policy, said.created_at_ns)
@@ -182,6 +192,14 @@ def _commit(payloads: Iterable[bytes]) -> str:
     return ""
 
 
+def _misplaced(path: str, run: EpisodeRecord) -> Iterator[str]:
+    if names.run_path(run) != path:
+        yield f"{path}: it holds run {run.run} of the {run.side} of {run.case}"
+    found = concluded(run.scores)
+    if found != run.conclusion:
+        yield f"{path}: its scores come to {found}, it says {run.conclusion}"
+
+
 def _strange(run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
     place = names.run_path(run)
     recorded = run.agent.ending == "recorded"
@@ -197,9 +215,11 @@ def _strange(run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unlike(
-    files: Mapping[str, bytes], made: Verdict, said: Verdict, given: object
+    files: Mapping[str, bytes], made: Verdict, said: Verdict, given: GateInput
 ) -> Iterator[str]:
     if encoded(given) != files.get(names.INPUT):
         yield f"{names.INPUT} is not what the records come to"
+    if encoded(given.results) != files.get(names.CASES):
+        yield f"{names.CASES} is not what the records come to"
     if made.digest == said.digest and encoded(made) != encoded(said):
         yield f"{names.VERDICT} says more than the records come to"

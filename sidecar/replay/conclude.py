@@ -28,7 +28,8 @@ from processors.verify.outcome import judge
 from processors.verify.receipts import attach
 from sidecar.evaluate.observed import Observed, WorldView
 from sidecar.evaluate.opinion import Opinion, Question
-from sidecar.evaluate.score import conclude, scores
+from sidecar.evaluate.score import COMPLETED as COMPLETED_TYPE
+from sidecar.evaluate.score import concluded, scores
 from sidecar.evaluate.semantic import Semantic, questions
 from sidecar.pipeline.build import build
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest, unanswered
@@ -102,7 +103,7 @@ def record(of: Of, left: Left, opinions: Mapping[str, Opinion] | None = None) ->
         agent=left.agent,
         trace=trace,
         scores=found,
-        conclusion="failed" if ran.status == "fail" else conclude(expected),
+        conclusion=concluded(found),
         digest=run_digest(told),
         receipts=receipts,
         events=left.events,
@@ -274,7 +275,7 @@ def completed(agent: AgentExit, trace: AgentTrace) -> Score:
     why = unanswered(agent, trace)
     return Score(
         expectation=COMPLETED,
-        type="agentCompleted",
+        type=COMPLETED_TYPE,
         status="pass" if why is None else "fail",
         detail=why or "the agent ran to an answer",
     )

@@ -26,7 +26,7 @@ from processors.model.verdict import Score
 from processors.verify.detect import detect
 from processors.verify.outcome import judge
 from sidecar.evaluate.observed import Observed
-from sidecar.evaluate.score import Conclusion, conclude, scores
+from sidecar.evaluate.score import Conclusion, conclude, concluded, scores
 from sidecar.replay.conclude import answer_text, completed, twin_evidence
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest
 from sidecar.twins.episode import Call, Reply
@@ -114,7 +114,7 @@ def record_direct(
         agent=ended,
         trace=observed.trace,
         scores=told.scores,
-        conclusion="failed" if answered.status == "fail" else conclude(expected),
+        conclusion=concluded(told.scores),
         digest=run_digest(told),
         events=observed.events,
         changes=observed.changes,

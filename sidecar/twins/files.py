@@ -7,6 +7,7 @@ Rules
 3. Every problem is reported at once, with file and line; nothing half-read is returned.
 """
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -67,7 +68,8 @@ def _suite(document: Document, path: Path, files: dict[str, bytes]) -> LoadedSui
 def load_twins(paths: list[Path], *, root: Path | None = None) -> LoadedTwins:
     """Read twins. Raises SidecarError that lists every problem of the first bad file."""
     files: dict[str, bytes] = {}
-    twins = [load_twin(path, files, root or path.parent)[1] for path in paths]
+    base = root or (paths[0].parent if paths else Path())
+    twins = [load_twin(path, files, base)[1] for path in paths]
     return LoadedTwins(group=TwinGroup(twins), files=files)
 
 
@@ -93,7 +95,7 @@ def load_twin(path: Path, files: dict[str, bytes], root: Path) -> tuple[Document
 def _code_name(source: CodeSource, path: Path, root: Path) -> str:
     if source.file:
         return _relative(path.parent / source.file, root)
-    return f"{source.module}.py"
+    return f"module:{source.module}.py"
 
 
 def read_document(path: Path, files: dict[str, bytes], root: Path | None = None) -> Document:
@@ -137,5 +139,5 @@ def _bytes(path: Path) -> bytes:
 
 
 def _relative(path: Path, root: Path) -> str:
-    resolved, base = path.resolve(), root.resolve()
-    return str(resolved.relative_to(base)) if resolved.is_relative_to(base) else path.name
+    """By its way from the root, so that no two files have one name."""
+    return Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()

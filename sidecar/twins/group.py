@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from processors.model.names import SideEffectClass
 from processors.model.twin import Change, TwinEvent
@@ -20,6 +20,7 @@ from sidecar.errors import Problem
 from sidecar.twins import decimals, timeline
 from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
 from sidecar.twins.journal import Journal
+from sidecar.twins.names import FLAGS
 from sidecar.twins.twin import Twin
 from sidecar.twins.world import NoSuchEntity, World
 
@@ -78,6 +79,11 @@ class TwinGroup:
         except KeyError:
             known = ", ".join(self._entities) or "none"
             raise NoSuchEntity(f"there is no entity {name!r}; known: {known}") from None
+
+    def told_entity(self, twin: str, entity: str) -> str:
+        """How an entity is called among those of the group: plainly where that is enough."""
+        plain = entity in self._entities or entity == FLAGS
+        return entity if plain else f"{twin}.{entity}"
 
     def problems(self) -> list[Problem]:
         """Names that collide across twins."""
@@ -215,8 +221,13 @@ class GroupEpisode:
             self._positions.pop()
 
     def changes(self) -> tuple[Change, ...]:
-        """What differs from the start, over all twins."""
-        return tuple(change for one in self.episodes.values() for change in one.changes())
+        """What differs from the start, over all twins; an entity has its twin's name in front
+        where two twins have one of that name."""
+        return tuple(
+            structs.replace(change, entity=self.group.told_entity(name, change.entity))
+            for name, one in self.episodes.items()
+            for change in one.changes()
+        )
 
     def close(self) -> bool:
         """Take everything back; whether every world is as it was before."""

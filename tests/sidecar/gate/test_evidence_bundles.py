@@ -122,7 +122,7 @@ def test_what_was_written_holds(tmp_path):
     assert faults(files, verdict) == []
     assert integrity(files).signers == (dsse.keyid(KEY.public_key()),)
     assert {run_path(run) for run in found.runs} <= set(files)
-    assert "inputs/evil" in files and not (tmp_path / "evil").exists()
+    assert "inputs/%2E%2E/evil" in files and not (tmp_path / "evil").exists()
     assert (tmp_path / "v1").stat().st_mode & 0o77 == 0
 
 
@@ -203,6 +203,62 @@ def test_a_tool_the_plan_does_not_know_or_of_another_class_holds_nothing():
     assert told({"pay": "irreversible"}) == ()
     assert "there is no tool 'pay' in tools.json" in told({})[0]
     assert "pay was irreversible, tools.json says read" in told({"pay": "read"})[0]
+
+
+@pytest.mark.requirement("EVD-01")
+def test_a_record_that_says_otherwise_than_its_scores_or_its_place_holds_nothing():
+    found = result()
+    lied = [msgspec.structs.replace(one, conclusion="passed") for one in found.runs]
+    lied = msgspec.structs.replace(
+        found, runs=tuple(lied), results=compared(found.pins, tuple(lied))
+    )
+    verdict = conclude(lied, verdict_id="v1", now_ns=9)
+    assert verdict.status == "PASS"
+    (first, _) = derive(packed(lied, verdict).files).faults
+    assert first == "cases/a%2Fb/candidate-1.json: its scores come to failed, it says passed"
+
+    files = dict(packed(found, conclude(found, verdict_id="v1", now_ns=9)).files)
+    one, other = (run_path(found.runs[place]) for place in (1, 3))
+    files[one], files[other] = files[other], files[one]
+    assert derive(files).faults == (
+        f"{one}: it holds run 2 of the candidate of a/b",
+        f"{other}: it holds run 2 of the baseline of a/b",
+    )
+
+
+@pytest.mark.requirement("EVD-01")
+def test_a_comparison_that_is_not_of_the_records_is_found():
+    found = result()
+    verdict = conclude(found, verdict_id="v1", now_ns=9)
+    other = msgspec.structs.replace(found, results=result("passed").results)
+    assert derive(packed(other, verdict).files).faults == (
+        "comparison.json is not what the records come to",
+    )
+
+
+def doubted(run, *, status="fail", required=False):
+    opinion = Score(
+        expectation="semantic", type="semantic", status=status, required=required, level="J"
+    )
+    return msgspec.structs.replace(run, scores=(*run.scores, opinion))
+
+
+@pytest.mark.requirement("EVL-02")
+def test_a_judges_doubt_in_any_run_of_the_candidate_warns_once_and_decides_nothing():
+    found = result("passed")
+
+    def told(runs):
+        whole = msgspec.structs.replace(found, runs=runs, results=compared(found.pins, runs))
+        verdict = conclude(whole, verdict_id="v", now_ns=1)
+        (doubts,) = [one.operands for one in verdict.findings if one.rule == "judge_doubts"] or [{}]
+        return verdict.status, doubts.get("judge_doubts")
+
+    *before, one, two = found.runs
+    assert told(found.runs) == ("PASS", None)
+    for side in ((one, doubted(two)), (doubted(one), two), (doubted(one), doubted(two))):
+        assert told((*before, *side)) == ("WARN", 1)
+    assert told((*before, doubted(one, status="pass"), two)) == ("PASS", None)
+    assert told((*map(doubted, before), one, two)) == ("PASS", None)  # of the baseline's no word
 
 
 def make_receipt():
