@@ -136,9 +136,9 @@ def _play(
     episode.begin(case.beginning)
     replies: list[tuple[str, Reply]] = []
 
-    def call(tool: str, arguments: dict[str, Any], key: str = "") -> Reply:
+    def call(tool: str, arguments: dict[str, Any], key: str = "", agent: str = "") -> Reply:
         name = f"call-{len(replies) + 1}"
-        asked = Call(tool=tool, arguments=_copied(arguments), key=key, call_id=name)
+        asked = Call(tool=tool, arguments=_copied(arguments), key=key, call_id=name, agent=agent)
         reply = episode.call(asked)
         replies.append((name, reply))
         return structs.replace(reply, value=_copied(reply.value))

@@ -4,7 +4,8 @@ expectations contradict each other.
 Rules
 1. The reference path is replayed on a clean world with the scenario's faults; every required
    expectation must hold of it. What only the gateway can show is said to be unproven.
-2. A null agent calls nothing and answers something; a required expectation must fail it.
+2. A null agent calls nothing and answers something; a required expectation must fail it. Of
+   several agents, the reference's calls are made each by its own, and the null agents are all.
 3. What contradicts itself is found without a reference too.
 4. A scenario that changed since another suite and kept its version is a problem: verdicts name
    versions.
@@ -26,6 +27,7 @@ from sidecar.twins.scenario import Case, Suite, cases
 from sidecar.twins.world import World
 
 _GATEWAYS = frozenset({"approvalRequired", "noPolicyViolation", "requiredEscalation", "semantic"})
+_NOBODY = "an agent that calls nothing and answers"
 _NULL_ANSWERS = ("OK.", "I have done what you asked for.")
 
 
@@ -71,7 +73,7 @@ def reference_agent(case: Case) -> Agent:
     def agent(_: dict[str, Any], call: CallTool) -> str:
         for one in reference.calls:
             if not one.held:
-                call(one.tool, one.arguments, key=one.key)
+                call(one.tool, one.arguments, key=one.key, agent=one.agent)
         return reference.output
 
     return agent
@@ -120,7 +122,8 @@ def _null(case: Case, path: str, group: TwinGroup, worlds: Mapping[str, World]) 
     for answer in _NULL_ANSWERS:
         run = run_direct(case, lambda _, __, said=answer: said, group, worlds)  # type: ignore[misc]
         if not any(_fails(one) for one in run.scores):
-            text = f"an agent that calls nothing and answers {answer!r} fails nothing"
+            who = "agents that call nothing and answer" if case.agents else _NOBODY
+            text = f"{who} {answer!r} {'fail' if case.agents else 'fails'} nothing"
             yield _problem(case.id, f"{path}.expect", text)
             return
 

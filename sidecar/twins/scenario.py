@@ -51,9 +51,13 @@ class ApprovalRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ReferenceCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One call of a reference path; ``held``: asked for, and an approver says no, so not made."""
+    """One call of a reference path; ``held``: asked for, and an approver says no, so not made.
+
+    ``agent``: who makes it, in a scenario of several.
+    """
 
     tool: str
+    agent: str = ""
     arguments: dict[str, Any] = {}
     key: str = ""
     held: bool = False
@@ -229,11 +233,20 @@ def _scenario_problems(path: str, scenario: Scenario, group: TwinGroup) -> Itera
     if scenario.user is not None:
         for where, text in scenario.user.problems():
             yield Problem(f"{path}.user.{where}", text)
+    yield from _reference_problems(path, scenario, group)
+
+
+def _reference_problems(path: str, scenario: Scenario, group: TwinGroup) -> Iterator[Problem]:
+    names = [one.name for one in scenario.agents]
     for number, call in enumerate(scenario.reference.calls if scenario.reference else ()):
+        where = f"{path}.reference.calls.{number}"
         if call.tool not in group.tools:
-            yield Problem(
-                f"{path}.reference.calls.{number}.tool", f"there is no tool {call.tool!r}"
-            )
+            yield Problem(f"{where}.tool", f"there is no tool {call.tool!r}")
+        if names and call.agent not in names:
+            said = f"there is no agent {call.agent!r}" if call.agent else "says no agent"
+            yield Problem(f"{where}.agent", f"{said}; known: {', '.join(names)}")
+        elif call.agent and not names:
+            yield Problem(f"{where}.agent", "is for scenarios of several agents")
 
 
 def _state_problems(path: str, one: AnyExpectation, group: TwinGroup) -> Iterator[Problem]:

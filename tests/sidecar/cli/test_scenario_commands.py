@@ -81,6 +81,18 @@ TALK = """\
       - {type: state, entity: orders, key: A-1, equals: {open: false}}
       - {type: outputContains, text: A-1 is closed}
 """
+COMPANY = """\
+  - id: both
+    agents: [{name: reader, input: A-1}, {name: closer, input: A-1}]
+    reference:
+      calls:
+        - {agent: closer, tool: close_order, arguments: {order_id: A-1}}
+        - {agent: reader, tool: get_order, arguments: {order_id: A-1}}
+      output: It is closed.
+    expect:
+      - {type: state, entity: orders, key: A-1, equals: {open: false, by: closer}}
+      - {type: toolCalled, tool: get_order}
+"""
 FAIR = """\
 fairness:
   - {id: equal, scenarios: [reads, talk], tool: close_order}
@@ -188,6 +200,29 @@ def test_lint_is_content_with_what_can_be_passed_and_not_by_doing_nothing(shell)
     told = json.loads(done.stdout)
     assert (told["outcome"], told["suites"][0]["remarks"]) == ("ok", [])
     assert told["suites"][0]["scenarios"] == 2
+
+
+@pytest.mark.requirement("SCN-01")
+def test_lint_plays_the_reference_of_several_agents_each_call_by_its_own(shell):
+    twin = TWIN.replace("values: {open: false}", "values: {open: false, by: caller.agent}")
+    (shell.folder / "twin.yaml").write_text(twin)
+    shell.suite(COMPANY)
+    done = shell.run("lint", "suite.yaml")
+    assert (done.returncode, done.stdout) == (0, "1 scenarios: 0 problems, 0 notes\n"), done
+
+    idle = "    expect: [{type: stateUnchanged}]\n"
+    shell.suite(COMPANY.split("    reference:")[0] + "    reference: {output: No.}\n" + idle)
+    assert "agents that call nothing" in shell.run("lint", "suite.yaml").stdout
+
+    for old, new, said in (
+        ("agent: closer, tool", "tool", "agent says no agent; known: reader, closer"),
+        ("agent: closer, tool", "agent: other, tool", "there is no agent 'other'"),
+        ("{name: reader, input: A-1}, {name: closer, input: A-1}", "", "of several agents"),
+    ):
+        shell.suite(COMPANY.replace(old, new))
+        done = shell.run("lint", "suite.yaml")
+        assert done.returncode == 3 and said in done.stderr, done
+        assert "suite.yaml:" in done.stderr
 
 
 def test_a_changed_scenario_needs_a_new_version(shell):

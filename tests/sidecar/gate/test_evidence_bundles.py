@@ -243,7 +243,7 @@ def doubted(run, *, status="fail", required=False):
     return msgspec.structs.replace(run, scores=(*run.scores, opinion))
 
 
-@pytest.mark.requirement("EVL-02")
+@pytest.mark.requirement("GAT-01")
 def test_a_judges_doubt_in_any_run_of_the_candidate_warns_once_and_decides_nothing():
     found = result("passed")
 
