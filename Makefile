@@ -133,7 +133,7 @@ schemas:
 	else echo "Go is not installed: tests against published schemas will skip"; fi
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo.json
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build demo-data demo-data.seal-key demo-data.evidence-key demo.json
 
 # Agent frameworks from the registry, pinned, in an environment of their own in the user's cache.
 frameworks:

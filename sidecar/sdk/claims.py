@@ -38,6 +38,8 @@ def claim(
     """
     if not subject:
         raise ValueError("a claim has a subject: a tool's or an effect's name")
+    if isinstance(objects, str):
+        raise ValueError("a claim's objects are a list of texts, not one text")
     if status not in _STATUSES:
         raise ValueError(f"a claim's status is one of {', '.join(_STATUSES)}")
     if confidence is not None and not 0 <= confidence <= 1:

@@ -18,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
 import msgspec
 from msgspec import Struct
@@ -29,8 +29,10 @@ from sidecar.tape.paths import REMOVED, Paths, States
 from sidecar.tape.value import DEPTH_MAX, decoded, encoded, marked
 
 Mode = Literal["drop", "mask", "hash", "tokenise"]
+KEY_BYTES_MIN: Final = 32
 UNREADABLE: Final = "[unreadable]"
 DROPPED: Final = "[dropped]"
+_MODES: Final = get_args(Mode)
 _CLASS: Final = re.compile(r"[a-z][a-z_]{0,31}")
 _OURS: Final = re.compile(
     r"tok:[a-z_]{1,32}:[0-9a-f]{12}|hmac:[a-z_]{1,32}:[0-9a-f]{64}|\[[a-z_]{1,32}\]"
@@ -189,9 +191,14 @@ class Redactor:
         key: bytes | None = None,
         key_id: str | None = None,
     ) -> None:
-        keyed = {"hash", "tokenise"} & {forms, *(rule.mode for rule in rules)}
-        if keyed and not key:
-            raise ValueError("hash and tokenise need a key")
+        modes = (forms, *(rule.mode for rule in rules))
+        for mode in modes:
+            if mode not in _MODES:
+                raise ValueError(f"{mode} is no mode: {', '.join(_MODES)}")
+        if {"hash", "tokenise"} & {*modes} and not isinstance(key, bytes | bytearray):
+            raise ValueError("hash and tokenise need a key of 32 bytes")
+        if key is not None and len(key) < KEY_BYTES_MIN:
+            raise ValueError(f"a key has 32 bytes, not {len(key)}: a short one can be guessed")
         for rule in rules:
             if (rule.path is None) == (rule.key is None):
                 raise ValueError("a rule names a path or a key")

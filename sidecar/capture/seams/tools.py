@@ -4,14 +4,15 @@
 1. A tool's call is its arguments by name, its result what it returned; played, the function is not
    called. What it raises is raised again, of the same class where that is there.
 2. A stream (a generator, an asynchronous one) is passed on piece by piece while it is recorded, and
-   handed over piece by piece from the tape.
+   handed over piece by piece from the tape. What is sent or thrown into it reaches the tool.
 3. What happens inside a recorded tool is its own affair: the seams within are mute.
 4. Outside of a session a tool is the function it was.
 """
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from functools import partial
 from typing import Any, Final
 
 from sidecar.capture.seams.ambient import failed, raised
@@ -35,16 +36,28 @@ def wrapped(fn: Callable[..., Any], name: str | None = None) -> Callable[..., An
     if inspect.isasyncgenfunction(fn):
 
         @functools.wraps(fn)
-        async def stream_async(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async def stream_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             session = current()
             if session is None:
-                async for piece in fn(*args, **kwargs):
-                    yield piece
-                return
-            async for piece in _streamed_async(
-                asked(session, args, kwargs, awaited=True), fn, args, kwargs
-            ):
-                yield piece
+                real = fn(*args, **kwargs)
+            else:
+                x = asked(session, args, kwargs, awaited=True)
+                real = _streamed_async(x, fn, args, kwargs)
+            go = partial(anext, real)
+            try:
+                while True:
+                    try:
+                        piece = await go()
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        go = partial(real.asend, (yield piece))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        go = partial(real.athrow, error)
+            finally:
+                await real.aclose()
 
         return stream_async
     if inspect.iscoroutinefunction(fn):
@@ -146,22 +159,28 @@ def answer(x: Crossing) -> Any:
 def _streamed(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Generator[Any, None, Any]:
     if x.played:
         try:
-            yield from map(piece_back, x.chunks or ())
+            yield from _played(x.chunks or ())
         finally:
             x.done()
         return answer(x)
     with x.inside():
         real = fn(*args, **kwargs)
+    go = partial(next, real)
     try:
         while True:
             try:
                 with x.inside():
-                    piece = next(real)
+                    piece = go()
             except StopIteration as stop:
                 done(x, stop.value)
                 return stop.value
             passed(x, piece)
-            yield piece
+            try:
+                go = partial(real.send, (yield piece))
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                go = partial(real.throw, error)  # the tool's own to catch
     except BaseException as error:
         failed(x, error)
         raise
@@ -170,11 +189,14 @@ def _streamed(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Generator[Any, No
             real.close()
 
 
-async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> AsyncIterator[Any]:
+async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> AsyncGenerator[Any, Any]:
     if x.played:
         try:
-            for piece in x.chunks or ():
-                yield piece_back(piece)
+            for piece in _played(x.chunks or ()):
+                try:
+                    yield piece
+                except Exception:  # noqa: S112 - as in _played
+                    continue
             await x.arrive()
         finally:
             x.done()
@@ -182,15 +204,21 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
         return
     with x.inside():
         real = fn(*args, **kwargs)
+    go = partial(anext, real)
     try:
         while True:
             try:
                 with x.inside():
-                    piece = await anext(real)
+                    piece = await go()
             except StopAsyncIteration:
                 break
             passed(x, piece)
-            yield piece
+            try:
+                go = partial(real.asend, (yield piece))
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                go = partial(real.athrow, error)
         x.done(None)
     except BaseException as error:
         failed(x, error)
@@ -198,6 +226,15 @@ async def _streamed_async(x: Crossing, fn: Any, args: Any, kwargs: Any) -> Async
     finally:
         with x.inside():
             await real.aclose()
+
+
+def _played(chunks: Iterable[Any]) -> Generator[Any, Any, None]:
+    """Pieces from the tape, whatever is sent; what is thrown the tool caught, or it has no more."""
+    for chunk in chunks:
+        try:
+            yield piece_back(chunk)
+        except Exception:  # noqa: S112 - how the stream ended is what the tape says
+            continue
 
 
 def passed(x: Crossing, piece: Any) -> None:

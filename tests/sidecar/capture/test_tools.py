@@ -141,6 +141,72 @@ def test_a_stream_left_early_is_left_early_again(tmp_path):
     assert [(one.st, len(one.chunks)) for one in tape.events[2:3]] == [("cancelled", 1)]
 
 
+def haggling(calls):
+    """Tools that listen to who takes their pieces."""
+
+    @tool
+    def offers(price):
+        calls.append(price)
+        while price > 0:
+            try:
+                price = (yield {"price": price}) or price - 10
+            except NoStock as gone:
+                price = 5
+                yield {"gone": str(gone)}
+        return "free"
+
+    @tool
+    async def feed(price):
+        calls.append(price)
+        try:
+            heard = yield price
+            yield heard
+        except NoStock as gone:
+            yield {"gone": str(gone)}
+
+    return offers, feed
+
+
+def test_what_is_sent_or_thrown_into_a_stream_reaches_the_tool_and_is_played_alike(tmp_path):
+    async def agent(offers, feed):
+        talk = offers(30)
+        said = [next(talk), talk.send(12), talk.throw(NoStock("tea")), next(talk)]
+        said += list(talk)
+        one, other, third = feed(1), feed(2), feed(3)
+        said += [await anext(one), await one.asend("well?")]
+        said += [await anext(other), await other.athrow(NoStock("milk"))]
+        await anext(third)
+        try:
+            await third.athrow(KeyError("not the tool's"))
+        except KeyError as error:
+            said.append(repr(error))
+        await one.aclose()
+        await other.aclose()
+        return said
+
+    bare, recorded_calls, played_calls, said = [], [], [], []
+    plain = asyncio.run(agent(*haggling(bare)))
+    assert plain[:3] == [{"price": 30}, {"price": 12}, {"gone": "tea"}] and bare == [30, 1, 2, 3]
+
+    def bound(calls):
+        async def run():
+            said.append(await agent(*haggling(calls)))
+
+        return run
+
+    tape = recorded(tmp_path / "a.tape", bound(recorded_calls))
+    session = replayed(tape, bound(played_calls))
+    assert session.drift is None and said == [plain, plain]
+    assert recorded_calls == bare and played_calls == []
+
+
+def test_an_asynchronous_stream_that_is_forgotten_ends_with_its_loop(tmp_path):
+    async def agent(shop):
+        return await anext(shop.feed(3))  # the loop closes the rest, and its task is cancelled
+
+    both(tmp_path, agent)
+
+
 @pytest.mark.requirement("REP-02")
 def test_another_argument_is_a_drift_of_arguments(tmp_path):
     tape = recorded(tmp_path / "a.tape", lambda: Shop().look("tea"))

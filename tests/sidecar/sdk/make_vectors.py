@@ -117,6 +117,7 @@ CLAIMS: list[dict[str, Any]] = [
     {"subject": "x", "status": "success", "currency": "EUR"},
     {"subject": "x", "status": "success", "amount": "1", "currency": "eur"},
     {"subject": "x", "status": "success", "confidence": 1.1},
+    {"subject": "x", "status": "success", "objects": "order-17"},
 ]
 ACTIONS: list[Any] = [
     ("ticket-7", "issue_refund", {"order_id": "A-1", "amount": 25.0}),

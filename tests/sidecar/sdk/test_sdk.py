@@ -76,6 +76,7 @@ def test_a_claim_is_read_as_it_was_made():
         (("t", "success"), {"currency": "EUR"}),
         (("t", "success"), {"amount": 1, "currency": "euro"}),
         (("t", "success"), {"confidence": 1.5}),
+        (("t", "success"), {"objects": "order-17"}),  # would be eight of a letter
     ],
 )
 def test_a_claim_that_nobody_could_read_is_refused(arguments, more):

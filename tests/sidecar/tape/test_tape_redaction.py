@@ -187,8 +187,18 @@ def test_a_token_keeps_equality_inside_a_tenant_and_nothing_else():
 def test_keyed_modes_need_a_key_and_rules_name_one_thing():
     with pytest.raises(ValueError, match="key"):
         Redactor([Rule(mode="hash", key="x")])
+    for short in (b"", b"k" * 31, "k" * 32):  # a text is no key, and a short one can be guessed
+        with pytest.raises(ValueError, match="32 bytes"):
+            Redactor([Rule(mode="hash", key="x")], key=short)
     with pytest.raises(ValueError, match="path or a key"):
         Redactor([Rule(mode="mask", key="x", path="/x")])
+
+
+def test_a_mode_that_is_none_is_refused_and_makes_no_digest_without_a_key():
+    with pytest.raises(ValueError, match="tokenize is no mode: drop, mask, hash, tokenise"):
+        Redactor(forms="tokenize")
+    with pytest.raises(ValueError, match="keep is no mode"):
+        Redactor([Rule(mode="keep", key="x")])
 
 
 def test_two_redactors_of_other_rules_are_told_apart():

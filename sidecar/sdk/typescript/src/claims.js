@@ -9,6 +9,7 @@
 /** The name of an event that carries a claim, and of its attributes before their dot. */
 export const EVENT = "agenttwin.claim";
 const STATUSES = ["success", "failure", "unknown"];
+const MEMBERS = ["action", "objects", "amount", "currency", "confidence", "text"];
 const AMOUNT = /^-?[0-9]{1,39}(?:\.[0-9]{1,39})?$/;
 
 /** @typedef {"success" | "failure" | "unknown"} Status */
@@ -28,12 +29,19 @@ const AMOUNT = /^-?[0-9]{1,39}(?:\.[0-9]{1,39})?$/;
  * @returns {Attributes}
  */
 export function claim(subject, status, said = {}) {
+  const strange = Object.keys(said).find((name) => !MEMBERS.includes(name));
+  if (strange !== undefined) {
+    throw new TypeError(`a claim has no ${strange}; it may have ${MEMBERS.join(", ")}`);
+  }
   const { action, objects = [], amount, currency, confidence, text } = said;
   if (!subject) throw new TypeError("a claim has a subject: a tool's or an effect's name");
   if (!STATUSES.includes(status)) {
     throw new TypeError(`a claim's status is one of ${STATUSES.join(", ")}`);
   }
-  if (confidence !== undefined && !(confidence >= 0 && confidence <= 1)) {
+  if (!Array.isArray(objects) || !objects.every((one) => typeof one === "string")) {
+    throw new TypeError("a claim's objects are a list of texts");
+  }
+  if (confidence !== undefined && !(typeof confidence === "number" && confidence >= 0 && confidence <= 1)) {
     throw new TypeError("a claim's confidence is between 0 and 1");
   }
   if (currency !== undefined && (amount === undefined || !/^[A-Z]{3}$/.test(currency))) {

@@ -4,7 +4,8 @@
  * **Rules**
  * 1. One tape at a time in a process; inside of one, `record` only lets happen what is inside. Clock
  *    and dice are the real ones again when it ends.
- * 2. What fails inside is recorded as an error and thrown on; the tape is sealed all the same.
+ * 2. What fails inside is recorded as an error and thrown on; the tape is sealed all the same, also
+ *    where the process leaves in the middle. Only a signal or a crash leaves it partial.
  * 3. A tape with content is L2: what it lacks for a strict replay (environment, files, people, the
  *    spelling of answers) is said by its fidelity, not discovered later.
  */
@@ -13,21 +14,15 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { address } from "./canonical.js";
 import { onClaim } from "./client.js";
+import { checked } from "./options.js";
 import { Redactor } from "./redaction.js";
 import { install as installAmbient } from "./seams/ambient.js";
 import { install as installFetch } from "./seams/fetch.js";
-import { active, nameOf, now, Session } from "./session.js";
+import { active, messageOf, nameOf, now, Session } from "./session.js";
 import { Sites } from "./sites.js";
 import { TapeWriter } from "./writer.js";
 
-/**
- * @typedef {object} Options
- * @property {"off" | "redacted" | "full"} [capture] `off` (default) keeps digests only
- * @property {readonly string[]} [roots] folders of the agent's own files; none = the working directory
- * @property {string} [agent] whose events they are
- * @property {Readonly<Record<string, string>>} [labels] kept in the header
- * @property {Redactor} [redactor] another one than the SDK's own, of `capture: "redacted"` or `"off"`
- */
+/** @typedef {import("./options.js").Options} Options */
 
 /** What hides nothing and says so. */
 const PLAIN = {
@@ -60,41 +55,90 @@ export class Recording {
  * Record what happens inside to a new tape. Throws where there is a file already, none can be made,
  * or another recording is under way.
  * @template T
+ * @overload
  * @param {string} path
  * @param {Options} options
  * @param {(recording: Recording) => T | Promise<T>} act
  * @returns {Promise<T>}
  */
+/**
+ * @template T
+ * @overload
+ * @param {string} path
+ * @param {(recording: Recording) => T | Promise<T>} act with no options: digests only
+ * @returns {Promise<T>}
+ */
+/**
+ * @param {string} path
+ * @param {any} options
+ * @param {any} [act]
+ * @returns {Promise<any>}
+ */
 export async function record(path, options, act) {
+  if (act === undefined && typeof options === "function") [act, options] = [options, {}];
+  if (typeof act !== "function") throw new TypeError("record(path, options, act): act is a function");
   const around = active();
   if (around !== null) return act(new Recording(around));
   if (running) throw new Error("one tape at a time: another recording is under way in this process");
-  const { capture = "off", roots = [process.cwd()], agent = "agent", labels = {}, redactor } = options;
-  if (!["off", "redacted", "full"].includes(capture)) {
-    throw new TypeError("capture is one of off, redacted, full");
-  }
+  const { capture, roots, agent, labels, redactor } = checked(options, process.cwd());
+  const sites = new Sites(roots);
   const began = now();
   const writer = new TapeWriter(resolve(path), header(began, capture, roots[0], labels), {
     redactor: capture === "full" ? PLAIN : (redactor ?? new Redactor()),
     content: capture !== "off",
   });
   running = true;
-  const session = new Session(writer, new Sites(roots), { agent, began });
-  const undo = [installFetch(), installAmbient(), onClaim((status) => claimed(session, status))];
-  /** @type {import("./compose.js").Status} */
-  let status = "ok";
-  try {
-    return await session.run(() => act(new Recording(session)));
-  } catch (error) {
-    status = "error";
-    session.output.reason = nameOf(error);
-    throw error;
-  } finally {
-    session.end(status);
+  const session = new Session(writer, sites, { agent, began });
+  const undo = [
+    installFetch(),
+    installAmbient(),
+    onClaim((status) => claimed(session, status)),
+    onExit((why) => ended(why)),
+  ];
+  /** @param {string | null} why it ended early; null where it came to its end */
+  function ended(why) {
+    session.output.reason = why;
+    session.end(why === null ? "ok" : "error");
     for (const one of undo.reverse()) one();
     running = false;
     writer.seal();
   }
+  let value;
+  try {
+    value = await session.run(() => act(new Recording(session)));
+  } catch (error) {
+    try {
+      ended(nameOf(error));
+    } catch (fault) {
+      process.emitWarning(messageOf(fault) ?? ""); // the agent's own error is the one to be thrown
+    }
+    throw error;
+  }
+  ended(null);
+  return value;
+}
+
+/**
+ * Hear that the process leaves in the middle of a recording (`process.exit`, an error that nobody
+ * caught, nothing left to wait for), until what is returned is called.
+ * @param {(why: string | null) => void} listener
+ */
+function onExit(listener) {
+  /** @type {string | null} */
+  let error = null;
+  const uncaught = (/** @type {unknown} */ thrown) => {
+    error = nameOf(thrown);
+  };
+  const left = (/** @type {number} */ code) => {
+    try {
+      const told = Number(process.exitCode ?? code); // Node says 13 only there
+      listener(told === 0 ? null : (error ?? `exit ${told}`));
+    } catch (fault) {
+      process.stderr.write(`${messageOf(fault)}\n`);
+    }
+  };
+  process.on("uncaughtExceptionMonitor", uncaught).on("exit", left);
+  return () => void process.off("uncaughtExceptionMonitor", uncaught).off("exit", left);
 }
 
 /**

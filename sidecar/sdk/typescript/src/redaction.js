@@ -25,6 +25,9 @@ import { decoded, DEPTH_MAX, encoded, marked } from "./value.js";
 
 export const UNREADABLE = "[unreadable]";
 export const DROPPED = "[dropped]";
+const MODES = ["drop", "mask", "hash", "tokenise"];
+const KEYED = ["hash", "tokenise"];
+const KEY_BYTES_MIN = 32;
 const CLASS = /^[a-z][a-z_]{0,31}$/;
 const OURS = /^(?:tok:[a-z_]{1,32}:[0-9a-f]{12}|hmac:[a-z_]{1,32}:[0-9a-f]{64}|\[[a-z_]{1,32}\])$/;
 const PASSES_MAX = 8;
@@ -61,8 +64,15 @@ export class Redactor {
    */
   constructor(rules = [], { forms = "mask", key, keyId } = {}) {
     const modes = [forms, ...rules.map((rule) => rule.mode)];
-    if (modes.some((mode) => mode === "hash" || mode === "tokenise") && !key?.length) {
-      throw new TypeError("hash and tokenise need a key");
+    const strange = modes.find((mode) => !MODES.includes(mode));
+    if (strange !== undefined) {
+      throw new TypeError(`${String(strange)} is no mode: ${MODES.join(", ")}`);
+    }
+    if (modes.some((mode) => KEYED.includes(mode)) && !(key instanceof Uint8Array)) {
+      throw new TypeError("hash and tokenise need a key of 32 bytes");
+    }
+    if (key !== undefined && key.length < KEY_BYTES_MIN) {
+      throw new TypeError(`a key has 32 bytes, not ${key.length}: a short one can be guessed`);
     }
     for (const rule of rules) {
       if ((rule.path === undefined) === (rule.key === undefined)) {

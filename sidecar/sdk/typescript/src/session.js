@@ -9,7 +9,7 @@
  * 3. A failure of the recorder is never the agent's: what cannot be written is counted as dropped.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { LOST, NOTHING, siteOf } from "./compose.js";
+import { NOTHING, siteOf } from "./compose.js";
 import { Lanes } from "./lanes.js";
 
 /** @typedef {import("./compose.js").Fact} Fact */
@@ -219,9 +219,10 @@ export class Crossing {
    * The real thing threw; one that was aborted is cancelled.
    * @param {any} error
    * @param {Record<string, any>} [attributes]
+   * @param {AbortSignal} [signal] what may have stopped it
    */
-  failed(error, attributes) {
-    if (isCancellation(error)) this.cancelled();
+  failed(error, attributes, signal) {
+    if (isCancellation(error, signal)) this.cancelled();
     else {
       const raised = { raised: [messageOf(error) ?? ""] };
       const output = attributes === undefined ? raised : NOTHING;
@@ -242,33 +243,45 @@ export class Crossing {
 }
 
 /**
- * A value as a payload; `LOST` where it has none that a look at it would give.
- * @param {() => any} value
+ * Whether somebody stopped it: by the error's name, or for the reason the signal was aborted with.
+ * @param {any} error
+ * @param {AbortSignal} [signal]
  */
-export function told(value) {
-  try {
-    return value();
-  } catch {
-    return LOST;
-  }
+export function isCancellation(error, signal) {
+  const name = peek(() => error?.name);
+  if (CANCELLED.includes(name)) return true;
+  return Boolean(signal?.aborted) && error === signal?.reason && name !== "TimeoutError";
 }
 
-/** @param {any} error */
-export function isCancellation(error) {
-  return CANCELLED.includes(error?.name);
-}
-
-/** @param {any} error */
+/**
+ * An error's class; of a DOMException, which are of one class all, its name.
+ * @param {any} error
+ */
 export function nameOf(error) {
-  const name = error instanceof Error ? (error.constructor?.name ?? error.name) : typeof error;
+  const name = peek(() => {
+    if (!(error instanceof Error)) return typeof error;
+    return error instanceof DOMException ? error.name : (error.constructor?.name ?? error.name);
+  });
   return String(name || "Error");
 }
 
-/** @param {any} error */
+/**
+ * @param {any} error
+ * @returns {string | null}
+ */
 export function messageOf(error) {
+  return peek(() => String(error instanceof Error ? error.message : error)) ?? null;
+}
+
+/**
+ * What a look at something of the agent's gives; undefined where that throws.
+ * @template T
+ * @param {() => T} look
+ */
+function peek(look) {
   try {
-    return error instanceof Error ? error.message : String(error);
+    return look();
   } catch {
-    return null;
+    return undefined;
   }
 }

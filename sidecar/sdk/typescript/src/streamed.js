@@ -7,6 +7,7 @@
  *    make nothing. One that is not of its protocol's shape adds nothing.
  * 2. A stream that was cut makes the answer as far as it came. `ended` says whether its own last event
  *    came.
+ * 3. Keys are the server's: nothing here has a prototype that one of them could name and change.
  */
 import { parsed } from "./exchange.js";
 import { STREAM_JOINED, STREAM_LAST } from "./forms.js";
@@ -62,7 +63,7 @@ export class Answer {
 
   /** @param {any} event */
   completion(event) {
-    const whole = (this.value ??= { choices: [] });
+    const whole = (this.value ??= bare({ choices: [] }));
     for (const [key, item] of Object.entries(event)) {
       if (key === "object") whole[key] = String(item).replace(/\.chunk$/, "");
       else if (key !== "choices" && (item !== null || !(key in whole))) whole[key] = item;
@@ -70,7 +71,7 @@ export class Answer {
     for (const choice of event.choices) {
       const mine = at(whole.choices, Number(choice.index ?? 0));
       for (const [key, item] of Object.entries(choice)) {
-        if (key === "delta") merge((mine.message ??= {}), item ?? {});
+        if (key === "delta") merge((mine.message ??= bare()), item ?? {});
         else if (key === "text") mine[key] = (mine[key] ?? "") + item;
         else if (item !== null || !(key in mine)) mine[key] = item;
       }
@@ -104,14 +105,14 @@ export class Answer {
    */
   message(kind, event) {
     if (kind === "message_start") {
-      this.value = { ...event.message, content: [...(event.message.content ?? [])] };
+      this.value = bare(event.message, { content: [...(event.message.content ?? [])] });
       return;
     }
     if (this.value === null) return;
     const place = Number(event.index);
     if (kind === "message_delta") {
       Object.assign(this.value, event.delta ?? {});
-      this.value.usage = { ...(this.value.usage ?? {}), ...(event.usage ?? {}) };
+      this.value.usage = bare(this.value.usage, event.usage);
     } else if (kind === "content_block_start") {
       Object.assign(at(this.value.content, place), event.content_block);
     } else if (kind === "content_block_delta") this.block(place, event.delta);
@@ -158,8 +159,16 @@ function merge(whole, delta) {
     } else if (isObject(item) && isObject(before)) merge(before, item);
     else if (typeof item === "string" && typeof before === "string" && STREAM_JOINED.includes(key)) {
       whole[key] = before + item;
-    } else if (item !== null || !(key in whole)) whole[key] = isObject(item) ? { ...item } : item;
+    } else if (item !== null || !(key in whole)) whole[key] = isObject(item) ? bare(item) : item;
   }
+}
+
+/**
+ * An object of these members and of no prototype.
+ * @param {...any} parts
+ */
+function bare(...parts) {
+  return Object.assign(Object.create(null), ...parts);
 }
 
 /**
@@ -168,7 +177,7 @@ function merge(whole, delta) {
  */
 function at(items, place) {
   if (!(place >= 0 && place < ITEMS_MAX)) throw new RangeError("too many");
-  while (items.length <= place) items.push({});
+  while (items.length <= place) items.push(bare());
   return items[place];
 }
 

@@ -16,12 +16,26 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
 const INTEGER = /^\s*[-+]?\d+(?:_\d+)*\s*$/;
 
 /**
- * A value as JSON-like values only, objects as Maps. Throws NotCanonical.
+ * A value as JSON-like values only, objects as Maps. Throws NotCanonical, also where it cannot be
+ * looked at.
  * @param {any} value
- * @param {number} [depth]
  * @returns {any}
  */
-export function encoded(value, depth = 0) {
+export function encoded(value) {
+  try {
+    return formed(value, 0);
+  } catch (error) {
+    if (error instanceof NotCanonical || error instanceof RangeError) throw error;
+    throw new NotCanonical("it cannot be looked at"); // a getter, a proxy or `toJSON` threw
+  }
+}
+
+/**
+ * @param {any} value
+ * @param {number} depth
+ * @returns {any}
+ */
+function formed(value, depth) {
   if (value === undefined) return null;
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return number(value);
@@ -32,12 +46,61 @@ export function encoded(value, depth = 0) {
   if (depth > DEPTH_MAX) throw new NotCanonical("nested deeper than a tape holds");
   const bytes = bytesOf(value);
   if (bytes !== null) return new Map([["$b64", Buffer.from(bytes).toString("base64")]]);
-  if (Array.isArray(value)) return Array.from(value, (item) => encoded(item, depth + 1));
+  if (Array.isArray(value)) return Array.from(value, (item) => formed(item, depth + 1));
   if (value instanceof String || value instanceof Number || value instanceof Boolean) {
-    return encoded(value.valueOf(), depth);
+    return formed(value.valueOf(), depth);
   }
-  if (typeof value.toJSON === "function") return encoded(value.toJSON(), depth + 1);
+  if (typeof value.toJSON === "function") return formed(value.toJSON(), depth + 1);
   return members(value, depth);
+}
+
+/**
+ * A copy of an argument in which all has a form: of what has none, the class stands there. Objects are
+ * Maps.
+ * @param {any} value
+ * @param {Set<object>} [around] what it stands in
+ * @returns {any}
+ */
+export function described(value, around = new Set()) {
+  if (typeof value === "number" && !Number.isFinite(value)) {
+    return { type: "float", value: String(value).toLowerCase().replace("inity", "") };
+  }
+  if (typeof value === "function" || typeof value === "symbol") return classOf(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (around.size > DEPTH_MAX / 2 || around.has(value)) return classOf(value);
+  around.add(value);
+  try {
+    if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return value;
+    if (Array.isArray(value)) return Array.from(value, (item) => described(item, around));
+    if (typeof value.toJSON === "function") return described(value.toJSON(), around);
+    if (value instanceof String || value instanceof Number || value instanceof Boolean) {
+      return described(value.valueOf(), around);
+    }
+    const told = value instanceof Map ? [...value] : Object.entries(value);
+    if (isSet(value) || told.some(([key]) => typeof key !== "string")) return classOf(value);
+    const kept = told.filter(([, item]) => item !== undefined);
+    return new Map(kept.map(([key, item]) => [key, described(item, around)]));
+  } catch {
+    return classOf(value);
+  } finally {
+    around.delete(value);
+  }
+}
+
+/** @param {any} value */
+function classOf(value) {
+  let name;
+  try {
+    name = Object(value).constructor?.name;
+  } catch {
+    name = undefined; // it says nothing of itself
+  }
+  return { type: "object", value: typeof name === "string" && name !== "" ? name : "Object" };
+}
+
+/** @param {any} value */
+function isSet(value) {
+  return value instanceof Set || value instanceof WeakMap || value instanceof WeakSet;
 }
 
 /**
@@ -101,13 +164,11 @@ function number(value) {
  * @param {number} depth
  */
 function members(value, depth) {
-  if (value instanceof Set || value instanceof WeakMap || value instanceof WeakSet) {
-    throw new NotCanonical("a set has no form on a tape");
-  }
+  if (isSet(value)) throw new NotCanonical("a set has no form on a tape");
   const found = new Map();
   for (const [key, item] of value instanceof Map ? value : Object.entries(value)) {
     if (typeof key !== "string") throw new NotCanonical("a key that is no text");
-    if (item !== undefined) found.set(key, encoded(item, depth + 1));
+    if (item !== undefined) found.set(key, formed(item, depth + 1));
   }
   const [only] = found.keys();
   return found.size === 1 && MARKS.includes(only) ? new Map([["$obj", found]]) : found;

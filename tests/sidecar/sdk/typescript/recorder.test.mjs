@@ -1,7 +1,8 @@
 // The recorder: what is written, what is passed on, and that nothing of it is left.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { randomInt, webcrypto as crypto } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -167,6 +168,166 @@ test("what fails inside is thrown on, and the tape is sealed all the same", asyn
   const tape = await taped(() => Promise.reject(new TypeError("no")));
   assert.equal(tape.error.message, "no");
   assert.deepEqual([tape.seal.rec, tape.events.at(-1).st, tape.events.at(-1).inl.out.reason], ["seal", "error", "TypeError"]);
+});
+
+test("a tool that listens hears the agent while it is recorded, and is the object it was", async () => {
+  const offers = function* offers(price) {
+    for (;;) {
+      try {
+        price = (yield price) ?? price - 10;
+        if (price < 0) return "free";
+      } catch (error) {
+        yield `gone: ${error.message}`;
+      }
+    }
+  };
+  const feed = async function* feed(price) {
+    try {
+      yield yield price;
+    } catch (error) {
+      yield `gone: ${error.message}`;
+    }
+    return "end";
+  };
+  const talk = async (first, second) => {
+    const [one, two, three] = [first(30), second(1), second(2)];
+    const said = [one.next(), one.next(12), one.throw(new Error("tea")), one.next(), one.next(-1)];
+    said.push(await two.next(), await two.next("well?"), await two.next());
+    said.push(await three.next(), await three.throw(new Error("milk")));
+    return said;
+  };
+  const cursor = { rows: [1], next: () => ({ done: true }), toArray: () => [1], [Symbol.asyncIterator]: () => cursor };
+  class Shop {
+    static open = true;
+  }
+  let said;
+  const tape = await taped(async () => {
+    said = await talk(tool(offers), tool(feed));
+    assert.equal(tool(() => cursor, { name: "find" })(), cursor);
+    assert.deepEqual([tool(Shop).open, new (tool(Shop))() instanceof Shop], [true, true]);
+  });
+  assert.equal(tape.error, null);
+  assert.deepEqual(said, await talk(offers, feed));
+  assert.deepEqual(named(tape, "feed").map((one) => one.chunks?.length ?? 0).sort(), [0, 0, 2, 2]);
+  assert.throws(() => tool({}), /a tool is a function/);
+});
+
+test("an argument without a form is told by its class, and a value that throws is one event all the same", async () => {
+  const plus = tool(() => 1, { name: "plus" });
+  const loop = {};
+  Object.assign(loop, { self: loop, again: loop });
+  const tape = await taped(() => {
+    plus({ q: "tea", signal: new AbortController().signal, done() {}, who: Symbol("me"), n: NaN, [Symbol("x")]: 1 });
+    plus({ q: new Set([1]), at: new Date(0), loop });
+    plus({ get a() { throw new Error("no"); } });
+    plus(new URL("http://x.example/"));
+    tool(() => ({ get a() { throw new Error("no"); } }), { name: "lost" })();
+  });
+  const typed = (type, value) => ({ type, value });
+  assert.deepEqual(named(tape, "plus").filter((one) => one.kind === "tool_call").map((one) => one.inl.in), [
+    { q: "tea", signal: {}, done: typed("object", "Function"), who: typed("object", "Symbol"), n: typed("float", "nan") },
+    {
+      q: typed("object", "Set"),
+      at: "1970-01-01T00:00:00.000Z",
+      loop: { self: typed("object", "Object"), again: typed("object", "Object") },
+    },
+    { args: [typed("object", "Object")] },
+    { args: ["http://x.example/"] },
+  ]);
+  assert.deepEqual(named(tape, "lost").map((one) => one.inl ?? null), [{ in: {} }, null]);
+  assert.deepEqual([tape.seal.counters.truncated, tape.seal.counters.dropped], [1, 0]);
+});
+
+test("a server's stream changes nothing in the agent's process, whatever keys it has", async () => {
+  const delta = '{"__proto__":{"polluted":1},"content":"hi","tool_calls":[{"index":0,"__proto__":{"polluted":2}}]}';
+  const parts = {
+    chat: [`{"choices":[{"index":0,"delta":${delta}}]}`, `{"choices":[{"index":0,"delta":${delta}}]}`],
+    messages: [
+      `{"type":"message_start","message":{"__proto__":{"polluted":3},"usage":{"__proto__":{"polluted":4}}}}`,
+      `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","__proto__":{"polluted":5}}}`,
+      `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi","__proto__":{"polluted":6}}}`,
+      `{"type":"message_delta","delta":{"__proto__":{"polluted":7}},"usage":{"__proto__":{"polluted":8}}}`,
+    ],
+  };
+  handle = (request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(parts[request.url.includes("chat") ? "chat" : "messages"].map((one) => `data: ${one}\n\n`).join(""));
+  };
+  const tape = await taped(async () => {
+    for (const path of ["/chat/completions", "/messages"]) {
+      const body = JSON.stringify({ model: "m", messages: [] });
+      await (await fetch(base + path, { method: "POST", body })).text();
+    }
+  });
+  assert.equal({}.polluted, undefined);
+  const [chat, message] = named(tape, "m").map((one) => one.inl.out);
+  assert.equal(chat.choices[0].message.content, "hihi");
+  assert.deepEqual(message.content, JSON.parse('[{"type":"text","text":"hi","__proto__":{"polluted":6}}]'));
+});
+
+test("a response can be cloned and read into one's own buffer, a date knows its class", async () => {
+  handle = (request, response) => response.end("tea");
+  const tape = await taped(async () => {
+    const response = await fetch(`${base}/here`);
+    const twin = response.clone();
+    assert.deepEqual([twin.url, twin.type, await twin.text(), await response.text()], [`${base}/here`, "basic", "tea", "tea"]);
+    const own = (await fetch(base)).body.getReader({ mode: "byob" });
+    const { value } = await own.read(new Uint8Array(10));
+    assert.equal(Buffer.from(value).toString(), "tea");
+    assert.equal((await own.read(new Uint8Array(10))).done, true);
+    assert.equal(new Date().constructor, Date);
+  });
+  assert.equal(tape.error, null);
+  assert.equal(new Date().constructor, Date);
+  assert.deepEqual(named(tape, "GET 127.0.0.1/").map((one) => one.inl?.out?.body ?? null), [null, "tea"]);
+});
+
+test("who is stopped for a reason of one's own is cancelled, a time that is up is told by its name", async () => {
+  handle = () => {}; // no answer
+  const tape = await taped(async () => {
+    const aborter = new AbortController();
+    const going = fetch(base, { signal: aborter.signal });
+    aborter.abort(new Error("the user left"));
+    await assert.rejects(going, /the user left/);
+    await assert.rejects(fetch(base, { signal: AbortSignal.timeout(1) }), { name: "TimeoutError" });
+  });
+  const answers = named(tape, "GET 127.0.0.1/").filter((one) => one.kind === "tool_result");
+  assert.deepEqual(answers.map((one) => [one.st, one.err?.type]), [["cancelled", undefined], ["error", "TimeoutError"]]);
+});
+
+test("a process that leaves in the middle leaves a sealed tape that says how", () => {
+  const recorder = JSON.stringify(new URL("../../../../sidecar/sdk/typescript/src/recorder.js", import.meta.url).href);
+  const ways = {
+    "process.exit(0)": ["ok", null],
+    "process.exit(3)": ["error", "exit 3"],
+    "setImmediate(() => { throw new RangeError('nobody') })": ["error", "RangeError"],
+    "0": ["error", "exit 13"], // nothing left to wait for
+  };
+  for (const [way, expected] of Object.entries(ways)) {
+    const path = join(folder, `${(made += 1)}.tape`);
+    const code = `import { record } from ${recorder};
+      await record(${JSON.stringify(path)}, { capture: "full" }, async (recording) => {
+        recording.output("so far");
+        ${way};
+        await new Promise(() => {});
+      });`;
+    spawnSync(process.execPath, ["--input-type=module", "-e", code]);
+    const records = readFileSync(path, "utf8").trim().split("\n").map((line) => JSON.parse(line));
+    const end = records.at(-2);
+    assert.deepEqual([end.st, end.inl.out.reason, end.inl.out.output, records.at(-1).rec], [...expected, "so far", "seal"], way);
+  }
+});
+
+test("what is told wrongly is refused before anything is made, and the next recording goes on", async () => {
+  const path = join(folder, "none.tape");
+  for (const wrong of [null, 5, { captur: "full" }, { roots: "src" }, { labels: { a: 1 } }, { agent: "" }, { redactor: {} }]) {
+    await assert.rejects(record(path, wrong, () => 1), TypeError);
+  }
+  await assert.rejects(record(path, {}), /act is a function/);
+  await assert.rejects(record(path, { roots: [join(folder, "gone")] }, () => 1), /ENOENT/);
+  await assert.rejects(record(join(folder, "gone", "a.tape"), {}, () => 1), /ENOENT/);
+  assert.equal(existsSync(path), false);
+  assert.equal(await record(path, () => "digests only"), "digests only");
 });
 
 test("one tape at a time, inside of it one is one; afterwards clock and dice are the real ones", async () => {

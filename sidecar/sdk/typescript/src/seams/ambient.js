@@ -66,8 +66,10 @@ function newDate() {
     apply: (target) => ask("clock", "Date", NOTHING, () => target()),
   });
   globalThis.Date = Standing;
+  Real.prototype.constructor = Standing; // who asks a date for its class finds the Date there is
   return () => {
     if (globalThis.Date === Standing) globalThis.Date = Real;
+    if (Real.prototype.constructor === Standing) Real.prototype.constructor = Real;
   };
 }
 

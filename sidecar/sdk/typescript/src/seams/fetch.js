@@ -22,7 +22,7 @@ const EVENTS_MAX = 100_000;
 const BODILESS = [101, 103, 204, 205, 304];
 /** @type {WeakSet<Fetch>} */
 const standIns = new WeakSet();
-const READERS = /** @type {const} */ (["arrayBuffer", "blob", "formData", "json", "text"]);
+const READERS = ["arrayBuffer", "blob", "bytes", "formData", "json", "text"];
 
 /**
  * Stand in for the global `fetch` until what is returned is called; not twice. Outside of a recording
@@ -68,10 +68,10 @@ async function exchanged(session, real, input, init) {
     const options = /** @type {any} */ (init)?.dispatcher && { dispatcher: /** @type {any} */ (init).dispatcher };
     response = await session.muted(() => real(sent, options));
   } catch (error) {
-    x.failed(error, { http: { sending: true } });
+    x.failed(error, { http: { sending: true } }, sent.signal);
     throw error;
   }
-  return recorded(x, response);
+  return recorded(x, response, sent.signal);
 }
 
 /** @param {import("../exchange.js").Asked} asked */
@@ -87,9 +87,10 @@ function call(asked) {
  * The response that the agent reads: what it reads of it is recorded as it passes.
  * @param {Crossing} x
  * @param {Response} response
+ * @param {AbortSignal} signal
  */
-function recorded(x, response) {
-  const recording = new Recording(x, response);
+function recorded(x, response, signal) {
+  const recording = new Recording(x, response, signal);
   if (response.body === null || BODILESS.includes(response.status)) {
     recording.end();
     return response;
@@ -98,15 +99,17 @@ function recorded(x, response) {
   const { session } = x;
   const body = new ReadableStream(
     {
+      type: "bytes", // as that of fetch: a reader may bring its own buffer
       async pull(controller) {
         try {
           const { done, value } = await session.muted(() => reader.read());
           if (done) {
             recording.end();
             controller.close();
+            controller.byobRequest?.respond(0);
           } else {
             recording.feed(value);
-            controller.enqueue(value);
+            controller.enqueue(value); // from here on its bytes are the reader's
           }
         } catch (error) {
           recording.failed(error);
@@ -120,25 +123,37 @@ function recorded(x, response) {
     },
     { highWaterMark: 0 },
   );
-  const { status, statusText, headers, url, redirected, type } = response;
-  const found = new Response(body, { status, statusText, headers });
-  for (const [name, value] of Object.entries({ url, redirected, type })) {
-    Object.defineProperty(found, name, { value, configurable: true });
+  const { status, statusText, headers } = response;
+  return dressed(x, new Response(body, { status, statusText, headers }), response);
+}
+
+/**
+ * A response with what only a fetch gives one, and its clones.
+ * @param {Crossing} x
+ * @param {Response} made
+ * @param {Response} response the one that came
+ */
+function dressed(x, made, response) {
+  const { url, redirected, type } = response;
+  const clone = () => dressed(x, Response.prototype.clone.call(made), response);
+  for (const [name, value] of Object.entries({ url, redirected, type, clone })) {
+    Object.defineProperty(made, name, { value, configurable: true });
   }
   for (const name of READERS) {
-    const read = /** @type {() => Promise<any>} */ (Response.prototype[name]);
-    Object.defineProperty(found, name, {
+    const read = /** @type {any} */ (Response.prototype)[name];
+    if (read === undefined) continue; // `bytes` is of newer Nodes
+    Object.defineProperty(made, name, {
       configurable: true,
       value: async () => {
         try {
-          return await read.call(found);
+          return await read.call(made);
         } finally {
           x.settle(); // a stream's own readers lead by no promise to who waits for them
         }
       },
     });
   }
-  return found;
+  return made;
 }
 
 /** A live answer as its reader has it. */
@@ -146,9 +161,11 @@ class Recording {
   /**
    * @param {Crossing} x
    * @param {Response} response
+   * @param {AbortSignal} signal
    */
-  constructor(x, response) {
+  constructor(x, response, signal) {
     this.x = x;
+    this.signal = signal;
     this.status = response.status;
     this.reason = response.statusText;
     this.headers = [...response.headers];
@@ -194,7 +211,7 @@ class Recording {
    */
   failed(error) {
     if (this.over) return;
-    if (isCancellation(error)) this.closed();
+    if (isCancellation(error, this.signal)) this.closed();
     else {
       this.guarded(() => this.finish());
       this.tell("error", [nameOf(error), messageOf(error)], { broke: true });
