@@ -1,6 +1,7 @@
 """The seal key that a first start makes: whole or not there."""
 
 import resource
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,3 +50,14 @@ def test_without_a_name_of_its_own_the_key_lies_beside_the_data_folder(
     else:
         folder, path = Path(store).resolve(), seal_key_path(loaded).resolve()
         assert path == folder.parent / f"{folder.name}.seal-key"
+
+
+def test_no_key_beside_a_data_folder_is_taken_up_by_git():
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        pytest.skip("not a checkout")
+    made = ["demo-data.seal-key", "demo-data.evidence-key"]
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *made], cwd=root, capture_output=True, text=True
+    )
+    assert done.stdout.split() == made, done.stderr
