@@ -53,9 +53,9 @@ def check(
 def _outcome(found: Checked) -> Outcome:
     if found.unopened:
         return Outcome.USAGE
-    if found.problems:
+    if found.count("problem"):
         return Outcome.FAILED
-    return Outcome.WARNED if found.findings else Outcome.OK
+    return Outcome.WARNED if found.count("warning") else Outcome.OK
 
 
 def _value(found: Checked) -> dict[str, Any]:
@@ -69,11 +69,10 @@ def _value(found: Checked) -> dict[str, Any]:
 def _lines(found: Checked) -> Iterator[str]:
     for one in found.findings:
         yield plain(f"{_place(one)}: {one.severity}: {one.path} {one.text}".replace("  ", " "))
-    warnings = len(found.findings) - found.problems
     looked = [_counted(len(found.twins), "twin")] if found.twins or not found.suites else []
     looked += [_counted(found.suites, "suite")] if found.suites else []
-    found_text = f"{_counted(found.problems, 'problem')}, {_counted(warnings, 'warning')}"
-    yield f"{', '.join(looked)}: {found_text}"
+    counts = [_counted(found.count(word), word) for word in ("problem", "warning")]
+    yield f"{', '.join(looked)}: {', '.join(counts)}"
 
 
 def _place(one: Finding) -> str:

@@ -41,6 +41,11 @@ class WorldView(Protocol):
         """The flags by name."""
         ...
 
+    @property
+    def secrets(self) -> Mapping[str, tuple[str, ...]]:
+        """The fields that twins declare secret, by entity."""
+        ...
+
     def row(self, entity: str, key: Any) -> Any:
         """The row, or None."""
         ...

@@ -21,6 +21,7 @@ from processors.value import duration_ns
 from sidecar.errors import Problem
 from sidecar.gateway.config import Cost, Idempotency, Match, Reconcile
 from sidecar.twins.chance import Delay, delay_faults
+from sidecar.twins.claimed import Fidelity, Unenforced, claim_problems
 from sidecar.twins.names import FLAGS as FLAGS
 from sidecar.twins.rules import Fault as Fault
 from sidecar.twins.rules import FaultKind as FaultKind
@@ -264,10 +265,14 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tools: tuple[Tool, ...] = ()
     faults: tuple[Fault, ...] = ()
     code: CodeSource | None = None
+    secrets: tuple[str, ...] = ()
+    fidelity: Fidelity | None = None
+    unenforced: tuple[Unenforced, ...] = ()
 
     def problems(self) -> list[Problem]:
         """What is wrong beyond the shape, with dotted paths."""
         found = [*self._names(), *self._times()]
+        found += claim_problems(self.secrets, self.fidelity, self.entities)
         if self.code is not None and bool(self.code.file) == bool(self.code.module):
             found.append(Problem("code", "names either a file or a module"))
         for index, tool in enumerate(self.tools):
@@ -290,6 +295,9 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         something is said by it, so that a twin that says nothing is the twin it was.
         """
         value: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("secrets", "fidelity", "unenforced"):
+            if not value[name]:
+                del value[name]
         for tool in value["tools"]:
             if not tool["description"]:
                 del tool["description"]

@@ -18,6 +18,7 @@ from processors.model.names import SideEffectClass
 from processors.model.twin import Change, TwinEvent
 from sidecar.errors import Problem
 from sidecar.twins import decimals, timeline
+from sidecar.twins.claimed import secret_fields, why_unfaithful
 from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
 from sidecar.twins.journal import Journal
 from sidecar.twins.names import FLAGS
@@ -84,6 +85,39 @@ class TwinGroup:
         """How an entity is called among those of the group: plainly where that is enough."""
         plain = entity in self._entities or entity == FLAGS
         return entity if plain else f"{twin}.{entity}"
+
+    @property
+    def secrets(self) -> dict[str, tuple[str, ...]]:
+        """The fields that twins declare secret, by entity as the suite writes it."""
+        return {
+            self.told_entity(name, entity): fields
+            for name, twin in self.twins.items()
+            for entity, fields in secret_fields(twin.declaration.secrets).items()
+        }
+
+    def why_unfaithful(self, name: str) -> str | None:
+        """Why an expectation may not be about ``entity.field`` (or ``flags``); None where it may.
+
+        Of several twins' flags each has to be faithful. Raises NoSuchEntity.
+        """
+        if name == FLAGS:
+            said = (why_unfaithful(twin.declaration.fidelity, name) for twin in self.twins.values())
+            return next((why for why in said if why is not None), None)
+        twin, rest = self._property(name)
+        declared = self.twins[twin].declaration
+        entity, _, field = rest.partition(".")
+        # The key is how a row is named: whoever is faithful about rows has it.
+        asked = entity if field == declared.entities[entity].key else rest
+        return why_unfaithful(declared.fidelity, asked)
+
+    def _property(self, name: str) -> tuple[str, str]:
+        first, _, more = name.partition(".")
+        if first in self._entities:
+            twin, entity = self._entities[first]
+            return twin, f"{entity}.{more}".rstrip(".")
+        second, _, field = more.partition(".")
+        twin, entity = self.entity(f"{first}.{second}" if second else first)
+        return twin, f"{entity}.{field}".rstrip(".")
 
     def problems(self) -> list[Problem]:
         """Names that collide across twins."""
@@ -256,6 +290,11 @@ class GroupView:
             "compare": decimals.compare,
             "text": decimals.text,
         }
+
+    @property
+    def secrets(self) -> Mapping[str, tuple[str, ...]]:
+        """The fields declared secret, by entity."""
+        return self._group.secrets
 
     @property
     def flags(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ Rules
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -30,10 +30,13 @@ _QUEUE = re.compile(r"""\bwaiting\(\s*["']([^"']*)["']""")
 
 
 class Remark(Struct, frozen=True, kw_only=True):
-    """Something its author should know of a twin: where (dotted), and what."""
+    """Something its author should know of a twin: where (dotted), and what; a note tells what the
+    author said.
+    """
 
     path: str
     text: str
+    severity: Literal["warning", "note"] = "warning"
 
 
 def remarks(twin: Declaration) -> tuple[Remark, ...]:
@@ -90,6 +93,7 @@ def _flags(twin: Declaration) -> Iterator[Remark]:
 
 
 def _tools(twin: Declaration) -> Iterator[Remark]:
+    unenforced = frozenset(one.what for one in twin.unenforced)
     for index, tool in enumerate(twin.tools):
         path = f"tools.{index}"
         for place, name in enumerate(tool.let):
@@ -100,17 +104,19 @@ def _tools(twin: Declaration) -> Iterator[Remark]:
             continue
         if tool.has_effect and not tool.arguments.schema:
             yield _remark(path, "its arguments have no schema: any argument is taken")
-        yield from _arguments(path, tool)
+        yield from _arguments(path, tool, unenforced)
 
 
-def _arguments(path: str, tool: Tool) -> Iterator[Remark]:
+def _arguments(path: str, tool: Tool, unenforced: frozenset[str]) -> Iterator[Remark]:
     texts = list(texts_of([*tool.let.values(), *_after_let(tool)]))
     declared = tool.arguments.schema.get("properties")
     for name in declared if isinstance(declared, dict) else ():
+        if f"{tool.name}.{name}" in unenforced:
+            continue
         if not _member_used("arguments", name, texts):
             yield _remark(
                 f"{path}.arguments.schema.properties.{name}",
-                "nothing depends on this argument: what the service does with it is not played",
+                f"nothing depends on this argument: list {tool.name}.{name} under unenforced",
             )
 
 
@@ -120,12 +126,17 @@ def _written_here(twin: Declaration, tool: Tool) -> bool:
 
 
 def _open(twin: Declaration) -> Iterator[Remark]:
+    if twin.fidelity is None:
+        yield _remark("", "it has no fidelity: say what the twin is faithful about, and what not")
+    for index, one in enumerate(twin.unenforced):
+        text = f"not enforced: {one.what}{f' ({one.why})' if one.why else ''}"
+        yield Remark(path=f"unenforced.{index}", text=text, severity="note")
     for entity, declared in twin.entities.items():
         properties = declared.schema.get("properties")
         fields = dict.fromkeys(properties if isinstance(properties, dict) else ())
         fields.update(dict.fromkeys(name for row in declared.rows for name in row))
         for name in fields:
-            if names_secret(str(name)):
+            if names_secret(str(name)) and f"{entity}.{name}" not in twin.secrets:
                 path = f"entities.{entity}.schema.properties.{name}"
                 yield _remark(path, f"{entity}.{name} looks like a secret and is not declared one")
 

@@ -23,12 +23,14 @@ from sidecar.evaluate.expectations import (
 )
 from sidecar.evaluate.fairness import Fairness
 from sidecar.evaluate.matching import matches
+from sidecar.evaluate.safety import NoSecretDisclosure
 from sidecar.evaluate.state import STATE_VARIABLES
 from sidecar.expression.cel import ExpressionInvalid, compile_expression
 from sidecar.twins import timeline
 from sidecar.twins.company import AgentTask, Switch, company_problems
 from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problems
 from sidecar.twins.episode import Setting
+from sidecar.twins.expected import unfaithful_problems
 from sidecar.twins.group import Beginning, TwinGroup
 from sidecar.twins.user import User
 from sidecar.twins.world import FUNCTIONS, NoSuchEntity
@@ -255,6 +257,9 @@ def _state_problems(path: str, one: AnyExpectation, group: TwinGroup) -> Iterato
             compile_expression(one.that, variables=STATE_VARIABLES, functions=FUNCTIONS)
         except ExpressionInvalid as error:
             yield Problem(f"{path}.that", str(error))
+    if isinstance(one, NoSecretDisclosure) and one.declared and not group.secrets:
+        yield Problem(f"{path}.declared", "no twin of the suite declares secrets")
+    yield from unfaithful_problems(path, one, group)
     names: tuple[str, ...] = ()
     if isinstance(one, StateIs) and one.entity:
         names = (one.entity,)

@@ -21,7 +21,7 @@ from sidecar.twins.leftover import remarks
 from sidecar.twins.scenario import Suite, suite_problems
 from sidecar.twins.twin import Twin
 
-Severity = Literal["problem", "warning"]
+Severity = Literal["problem", "warning", "note"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -42,10 +42,9 @@ class Checked(Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     unopened: tuple[str, ...]
 
-    @property
-    def problems(self) -> int:
-        """How many findings must be repaired."""
-        return sum(one.severity == "problem" for one in self.findings)
+    def count(self, severity: Severity) -> int:
+        """How many findings there are of a severity."""
+        return sum(one.severity == severity for one in self.findings)
 
 
 def check_files(paths: Sequence[Path]) -> Checked:
@@ -108,7 +107,7 @@ class _Check:
                 file=str(path),
                 line=document.line(one.path),
                 path=one.path,
-                severity="warning",
+                severity=one.severity,
                 text=one.text,
             )
             for one in remarks(twin.declaration)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.requirement("TWN-01")
 ROOT = Path(__file__).parents[3]
 GOOD = """\
 twin: shop
+fidelity: {faithful: [orders]}
 flags: {open: true}
 entities:
   orders:
@@ -144,6 +145,7 @@ def test_what_is_declared_and_never_used_is_a_warning(folder):
     found, code = findings(folder / "loose.yaml")
     assert code == 0
     assert {(one["line"], one["path"], one["severity"]) for one in found} == {
+        (1, "", "warning"),
         (2, "flags.never_read", "warning"),
         (4, "entities.users", "warning"),
         (4, "entities.users.schema.properties.api_key", "warning"),
@@ -194,3 +196,95 @@ def test_a_file_that_is_not_there_is_no_verdict_on_the_twin(folder):
     assert done.stdout.splitlines()[0].startswith("gone.yaml: problem: the file cannot be read")
     assert done.stdout.splitlines()[-1] == "1 twin: 1 problem, 0 warnings"
     assert done.stderr == ""
+
+
+CLAIMS = """\
+twin: bank
+secrets: [accounts.pin, accounts.owner.ssn, accounts, cards.cvv, accounts.iban]
+fidelity:
+  faithful: [accounts.balance, accounts.pin, flags]
+  unfaithful: {accounts.pin: hashed in life, loans: ""}
+unenforced:
+  - {what: pay.memo, why: nobody reads it}
+  - {what: the limit of 100 calls a minute}
+flags: {open: true}
+entities:
+  accounts:
+    key: id
+    schema: {type: object, properties: {id: {}, pin: {}, balance: {}, owner: {}, updated_at: {}}}
+    rows: [{id: A-1, pin: 493027, balance: "1.00"}]
+tools:
+  - name: pay
+    match: {method: POST, path: "/accounts/{id}"}
+    class: write
+    arguments: {schema: {type: object, properties: {id: {type: string}, memo: {type: string}}}}
+    preconditions: [{require: flags.open}]
+    effects: [{op: set, entity: accounts, key: arguments.id, values: {balance: '"0.00"'}}]
+"""
+SAID = """\
+suite: bank
+twins: [bank.yaml]
+scenarios:
+  - id: pays
+    input: pay
+    expect:
+      - {type: state, entity: accounts, key: A-1, equals: {balance: "0.00"}}
+      - {type: state, that: 'flags.open'}
+      - {type: state, entity: accounts, key: A-1, exists: true}
+      - {type: noSecretDisclosure, declared: true}
+      - {type: state, entity: accounts, key: A-1, equals: {pin: 1}}
+      - {type: state, entity: accounts, key: A-1, equals: {updated_at: now}}
+      - {type: state, that: 'row("accounts", "A-1").updated_at != ""'}
+      - {type: milestones, reach: [{id: m, entity: accounts, key: A-1, equals: {pin: 1}}]}
+      - {type: endState, changes: {accounts: {A-1: {id: A-1, pin: 1, balance: "0.00"}}}}
+      - {type: stateUnchanged}
+"""
+
+
+def test_what_a_twin_claims_of_what_it_has_not_is_a_problem(folder):
+    (folder / "bank.yaml").write_text(CLAIMS)
+    found, code = findings(folder / "bank.yaml")
+    assert code == 1
+    assert [(one["line"], one["path"]) for one in found] == [
+        (2, "secrets.2"),
+        (2, "secrets.3"),
+        (2, "secrets.4"),
+        (4, "fidelity.faithful.1"),
+        (5, "fidelity.unfaithful.loans"),
+    ]
+
+
+def test_what_is_not_enforced_is_listed_and_what_is_claimed_is_no_warning(folder):
+    right = CLAIMS.replace(", accounts, cards.cvv, accounts.iban", "").replace(', loans: ""', "")
+    (folder / "bank.yaml").write_text(
+        right.replace("accounts.balance, accounts.pin,", "accounts.balance,")
+    )
+    found, code = findings(folder / "bank.yaml")
+    assert code == 0
+    assert [(one["line"], one["severity"], one["text"]) for one in found] == [
+        (7, "note", "not enforced: pay.memo (nobody reads it)"),
+        (8, "note", "not enforced: the limit of 100 calls a minute"),
+    ]
+    assert check(folder / "bank.yaml", "--warn-exit", "7")[0] == 0
+
+
+def test_a_scenario_may_expect_only_what_its_twins_are_faithful_about(folder):
+    right = CLAIMS.replace(", accounts, cards.cvv, accounts.iban", "").replace(', loans: ""', "")
+    (folder / "bank.yaml").write_text(
+        right.replace("accounts.balance, accounts.pin,", "accounts.balance,")
+    )
+    (folder / "bank-suite.yaml").write_text(SAID)
+    found, code = findings(folder / "bank-suite.yaml")
+    told = [(one["line"], one["text"]) for one in found if one["severity"] == "problem"]
+    assert code == 1
+    assert [line for line, _ in told] == [11, 12, 13, 14, 15]
+    assert "not faithful about accounts.pin (hashed in life)" in told[0][1]
+    assert "does not claim to be faithful about accounts.updated_at" in told[1][1]
+
+
+def test_declared_secrets_need_a_twin_that_declares_some(folder):
+    expected = "expect: [{type: noSecretDisclosure, declared: true}]"
+    suite = SUITE.replace("expect: [{type: toolCalled, tool: get_orders}]", expected)
+    (folder / "suite.yaml").write_text(suite.replace("    state: {shops: []}\n", ""))
+    found, code = findings(folder / "suite.yaml")
+    assert (code, [one["text"] for one in found]) == (1, ["no twin of the suite declares secrets"])

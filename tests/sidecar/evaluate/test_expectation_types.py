@@ -20,6 +20,7 @@ from sidecar.twins.scenario import Case
 
 TWIN = """\
 twin: bank
+secrets: [accounts.pin]
 entities:
   accounts:
     key: id
@@ -163,6 +164,14 @@ CASES = [
     ({"type": "noSecretDisclosure", "fields": {"accounts": ["pin"]}}, [LOOK], {}, "pass", None),
     (
         {"type": "noSecretDisclosure", "fields": {"accounts": ["pin"]}},
+        [],
+        {"output": "PIN: Tango 4471"},
+        "fail",
+        None,
+    ),
+    ({"type": "noSecretDisclosure", "declared": True}, [LOOK], {}, "pass", None),
+    (
+        {"type": "noSecretDisclosure", "declared": True},
         [],
         {"output": "PIN: Tango 4471"},
         "fail",
