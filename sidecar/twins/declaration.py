@@ -295,12 +295,11 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         something is said by it, so that a twin that says nothing is the twin it was.
         """
         value: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("secrets", "fidelity", "unenforced"):
-            if not value[name]:
-                del value[name]
+        _drop_unsaid(value, "as_of", "secrets", "fidelity", "unenforced")
         for tool in value["tools"]:
-            if not tool["description"]:
-                del tool["description"]
+            _drop_unsaid(tool, "description")
+            for one in tool["preconditions"]:
+                _drop_unsaid(one, "gap")
         return value
 
     def can_be_compiled(self) -> bool:
@@ -371,6 +370,12 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 yield Problem(f"{where}.entity", f"there is no entity {seen.entity!r}")
             if bool(seen.entity) == (seen.flags is not None):
                 yield Problem(where, "names either an entity (with rows) or flags")
+
+
+def _drop_unsaid(value: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if not value[name]:
+            del value[name]
 
 
 def time_problems(path: str, text: str) -> Iterator[Problem]:
