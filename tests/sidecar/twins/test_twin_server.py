@@ -104,7 +104,7 @@ def test_a_token_may_come_in_baggage_and_expires(shop):
         "Authorization": "Bearer agents-own",
     }
     assert shop.ask("GET", "/shop/orders/A-1", headers=carried)[0] == 200
-    short = shop.open(life="1ms")
+    short = shop.open(life="0.0001ms")
     status, said = shop.call(short, "GET", "/shop/orders/A-1")
     assert (status, "expired" in said["detail"]) == (401, True)
 
