@@ -14,12 +14,12 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
-from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening, replaying
 from sidecar.app.attesting import made_here
+from sidecar.app.planning import Named, plan_of
 from sidecar.app.repeating import repeated
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
@@ -30,11 +30,9 @@ from sidecar.gate.files import append_log, log_path, write_bundle
 from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
 from sidecar.replay.driver import Progress, ReplayPlan
-from sidecar.replay.planning import Asked, captured_plan, suite_plan
-from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.planning import Asked
 from sidecar.replay.reference import read_reference
 from sidecar.replay.run import ReplayResult
-from sidecar.twins.files import load_suite, load_twins
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -61,10 +59,11 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 def planned(loaded: Loaded, wanted: Wanted, note: Callable[[str], object]) -> ReplayPlan:
     """What is to be run. Raises SidecarError."""
-    asked = _asked(loaded, wanted)
-    if wanted.suite.startswith(PREFIX):
-        return _captured(wanted, loaded, asked, note)
-    return _suite(wanted, asked)
+    named = Named(suite=wanted.suite, twins=wanted.twins, now_ns=clock.now_ns())
+    made = plan_of(loaded, named, _asked(loaded, wanted))
+    for said in made.notes:
+        note(said)
+    return made.plan
 
 
 def judge(
@@ -97,39 +96,6 @@ def _project(loaded: Loaded, named: str | None) -> str:
     if named is None:
         return loaded.config.projects[0].name
     return project_name(named, where="--project")
-
-
-def _suite(wanted: Wanted, asked: Asked) -> ReplayPlan:
-    if wanted.twins:
-        raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
-    return suite_plan(load_suite(Path(wanted.suite)), asked)
-
-
-def _captured(
-    wanted: Wanted, loaded: Loaded, asked: Asked, note: Callable[[str], object]
-) -> ReplayPlan:
-    if not wanted.twins:
-        raise SidecarError(
-            "captured traffic needs a twin of the tools it used",
-            where="--twin",
-            do="Name a twin.yaml.",
-        )
-    query = read_query(wanted.suite, project=asked.project, now_ns=clock.now_ns())
-    group = load_twins(list(wanted.twins))
-    made = captured_plan(wanted.suite, _traces(loaded, query), group, asked)
-    for said in made.notes:
-        note(said)
-    return made.plan
-
-
-def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
-    with opening.open_traces(loaded) as traces:
-        if wanted.trace is not None:
-            ids = [wanted.trace]
-        else:
-            ids = [one.trace_id for one in traces.list_traces(wanted)]
-        found = [traces.get_trace(name, wanted.project) for name in ids]
-    return [trace for trace in reversed(found) if trace is not None]
 
 
 async def _run(

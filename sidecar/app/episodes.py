@@ -19,15 +19,13 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from processors.model.trace import AgentTrace
-from sidecar.app import opening, replaying
+from sidecar.app import planning, replaying
 from sidecar.app.loading import load_config
+from sidecar.app.planning import Named
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.replay.driver import ReplayPlan
 from sidecar.replay.planning import Asked as Planned
-from sidecar.replay.planning import captured_plan, suite_plan
-from sidecar.replay.query import PREFIX, StoreQuery, read_query
 from sidecar.replay.reference import AgentRef, read_reference
 from sidecar.replay.shards.inline import Inline
 from sidecar.replay.shards.layout import Shard, size_of
@@ -44,7 +42,6 @@ from sidecar.replay.shards.process.pool import ProcessPool, end_with_the_coordin
 from sidecar.replay.shards.process.twins import TwinWorker, layout_of
 from sidecar.replay.shards.ray import RayExecutor
 from sidecar.replay.worker import takes_tools
-from sidecar.twins.files import load_suite, load_twins
 
 ExecutorName = Literal["inline", "process", "ray"]
 WHOLE_UP_TO = 2000
@@ -53,12 +50,10 @@ _INLINE_UP_TO = 200
 
 def plan_of(asked: Asked, loaded: Loaded) -> tuple[ReplayPlan, Sequence[str]]:
     """The plan, and what people should know of it. Raises SidecarError."""
-    planned = _planned(asked)
-    if not asked.suite.startswith(PREFIX):
-        return replace(suite_plan(load_suite(Path(asked.suite)), planned), runs=asked.runs), ()
-    wanted = read_query(asked.suite, project=asked.project, now_ns=asked.now_ns)
-    group = load_twins([Path(one) for one in asked.twins])
-    made = captured_plan(asked.suite, _traces(loaded, wanted), group, planned)
+    named = Named(
+        suite=asked.suite, twins=tuple(Path(one) for one in asked.twins), now_ns=asked.now_ns
+    )
+    made = planning.plan_of(loaded, named, _planned(asked))
     return replace(made.plan, runs=asked.runs), made.notes
 
 
@@ -176,13 +171,3 @@ def _reference(text: str, option: str) -> AgentRef:
 @cache
 def _takes_tools(argv: tuple[str, ...]) -> bool:
     return takes_tools(argv)
-
-
-def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
-    with opening.open_traces(loaded) as traces:
-        if wanted.trace is not None:
-            ids = [wanted.trace]
-        else:
-            ids = [one.trace_id for one in traces.list_traces(wanted)]
-        found = [traces.get_trace(name, wanted.project) for name in ids]
-    return [trace for trace in reversed(found) if trace is not None]

@@ -43,14 +43,15 @@ _END = {
 @click.argument("suite", metavar="SUITE", required=False)
 @click.option("--baseline", metavar="REF", help="The version now in use.")
 @click.option(
-    "--candidate", metavar="REF", help="The version to be judged; a folder of tapes has none."
+    "--candidate", metavar="REF", help="The version to be judged; a folder of tapes may have none."
 )
 @click.option(
     "--twin",
     "twins",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Twin for captured traffic or tapes: a file, or airline; may be repeated.",
+    help="Twin for recordings: a file, or airline; may be repeated [default: tools answer as they "
+    "were recorded].",
 )
 @click.option(
     "--state",
@@ -123,10 +124,11 @@ def command(
     """Run a suite, or captured traffic, against twins and give a gate verdict.
 
     SUITE is a suite.yaml, store:QUERY with service, trace, since, until, outcome or limit, or a
-    folder of tapes, whose recorded calls are then made on the twins without a candidate.
-    REF is cmd:COMMAND, py:module:callable or url:http://HOST/PATH. Without --baseline captured
-    traffic is compared with what was recorded. A callable that takes (request, call) runs straight
-    on the twins.
+    folder of tapes or OTLP captures. Of recordings without --twin, tools answer as recorded; the
+    calls of a folder of tapes without a candidate are made on the twins.
+    REF is cmd:COMMAND, py:module:callable or url:http://HOST/PATH. Without --baseline (or with
+    recorded) recordings are the baseline themselves. A callable that takes (request, call) runs
+    straight on the twins.
 
     \b
     Example:
@@ -137,7 +139,7 @@ def command(
         …
     """
     configure_logging()
-    if suite is not None and Path(suite).is_dir():
+    if suite is not None and more["candidate"] is None and Path(suite).is_dir():
         _no_sides(more)
         return replay_tapes(Path(suite), twins, more["state"], output=more["output"], exits=exits)
     if more["candidate"] is None and more["resumed"] is None:
@@ -181,12 +183,12 @@ def _replayed(
 
 
 def _no_sides(more: dict[str, Any]) -> None:
-    for name in ("candidate", "baseline", "gate", "evidence"):
+    for name in ("baseline", "gate", "evidence"):
         if more[name] is not None:
             raise SidecarError(
-                "a folder of tapes is replayed as it was recorded",
+                "without a candidate a folder of tapes is replayed as it was recorded",
                 where=f"--{name}",
-                do="Leave it out.",
+                do="Leave it out, or name a candidate.",
             )
 
 

@@ -11,6 +11,7 @@ from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.concluding import Kept, keep
 from sidecar.app.episodes import is_handed_tools
+from sidecar.app.planning import shipped
 from sidecar.app.running import (
     PART,
     Begun,
@@ -127,22 +128,13 @@ def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
             duration_ns(more["deadline"], least_ns=TIMEOUT_LEAST_NS)
         except ValueError as error:
             raise SidecarError(str(error), where="--deadline") from None
-    captured = suite.startswith(PREFIX)
-    if captured and not twins:
-        raise SidecarError(
-            "captured traffic needs a twin of the tools it used",
-            where="--twin",
-            do="Name a twin.yaml.",
-        )
-    if twins and not captured:
-        raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
     return Asked(
-        suite=suite if captured else str(Path(suite).absolute()),
+        suite=suite if suite.startswith(PREFIX) else str(Path(suite).absolute()),
         baseline=more["baseline"],
         candidate=more["candidate"],
         folder=str(Path.cwd()),
         now_ns=clock.now_ns(),
-        twins=tuple(str(one.absolute()) for one in twins),
+        twins=tuple(str(shipped(one).absolute()) for one in twins),
         config=config and str(Path(config).absolute()),
         store=more["store"],
         project=_project(loaded, more["project"]),

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from sidecar.app.planning import shipped
 from sidecar.cli.options import on_terminal, say, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate.statistics.reliability import mean_pass_hat
@@ -21,7 +22,6 @@ from sidecar.plain import plain
 from sidecar.replay.fidelity import Fidelity, PathDrift, ToolFidelity, fidelity
 from sidecar.replay.onto_twin import OntoTwin, RunOnTwin, taped_run
 from sidecar.tape.files import read_tape
-from sidecar.twins import examples
 from sidecar.twins.files import load_twins
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.state.files import with_state
@@ -52,12 +52,7 @@ def replay_tapes(
 
 
 def _group(twins: Sequence[Path], state: Path | None) -> TwinGroup:
-    shipped = Path(examples.__path__[0])
-    paths = []
-    for path in twins:
-        own = shipped / path / "twin.yaml"
-        paths.append(own if not path.exists() and len(path.parts) == 1 and own.is_file() else path)
-    group = load_twins(paths).group
+    group = load_twins([shipped(path) for path in twins]).group
     return group if state is None else with_state(group, state)
 
 

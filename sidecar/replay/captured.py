@@ -8,14 +8,17 @@ Rules
 3. Expectations are drafted from the recording and marked so: effects that were made must be made
    again, others must not; a recording that is itself disproved is no model.
 4. A trace without content is left out and counted; it is never replayed on a guess.
+5. Where tools are answered from the recording itself, that is the world; what it cannot show is not
+   expected. A recording without any receipt is believed in what it says it did, and noted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from processors.model.evidence import Evidence
 from processors.model.names import OutcomeStatus, SideEffectClass
 from processors.model.step import Message, Step
 from processors.model.trace import AgentTrace
@@ -32,11 +35,13 @@ from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import conclude, scores
 from sidecar.expression.cel import ExpressionFailed
 from sidecar.replay.record import AgentExit, EpisodeRecord, Told, run_digest
+from sidecar.replay.recorded.twin import recorded_rows, rows_name
 from sidecar.twins.group import Beginning, TwinGroup
 from sidecar.twins.scenario import ApprovalRule, Case, Severity, drawn_seed
 from sidecar.twins.world import World
 
 Tools = Mapping[str, SideEffectClass]
+_DONE = ("ok", "error", "unset")
 _NO_MODEL = ("contradicted", "verified_failure")
 _NOT_DISPROVED: tuple[OutcomeStatus, ...] = ("verified_success", "unverified", "indeterminate")
 
@@ -56,18 +61,22 @@ def captured(trace: AgentTrace, group: TwinGroup) -> Captured | None:
         return None
     messages, asked = turns
     notes: list[str] = []
+    if not group.has_state:
+        trace = _believed(trace, notes)
     case = Case(
         id=f"trace-{trace.trace_id}",
         title=title_of(asked),
         severity=severity_of(trace, group.tools),
         input=asked,
         messages=messages,
-        beginning=_beginning(trace, group, notes),
+        beginning=_beginning(trace, group, notes)
+        if group.has_state
+        else _as_recorded(trace, (asked, messages)),
         permissions=("*",),
         faults=(),
         approvals=_approvals(trace, group.tools),
         seed=drawn_seed(0, trace.trace_id),
-        expect=identified(drafted(trace, group.tools)),
+        expect=identified(_expected(trace, group)),
         drafted=True,
     )
     return Captured(case=case, recorded=_recorded(trace, case, group), notes=tuple(notes))
@@ -115,8 +124,50 @@ def _beginning(trace: AgentTrace, group: TwinGroup, notes: list[str]) -> Beginni
         notes += [str(problem) for problem in problems]
         if some and not problems:
             kept[name] = tuple(some.values())
-    starts = [step.start_ns for step in trace.steps if step.start_ns]
-    return Beginning(rows=kept, flags=flags, now_ns=min(starts, default=None))
+    return Beginning(rows=kept, flags=flags, now_ns=_started(trace))
+
+
+def _expected(trace: AgentTrace, group: TwinGroup) -> tuple[AnyExpectation, ...]:
+    """What is drafted, without what tools that answer as recorded cannot show."""
+    found = drafted(trace, group.tools)
+    if group.has_state or trace.outcome.status in _NO_MODEL:
+        return found
+    return tuple(one for one in found if not isinstance(one, OutcomeVerified))
+
+
+def _as_recorded(trace: AgentTrace, told: object) -> Beginning:
+    """The world of tools that are answered from the recording."""
+    return Beginning(rows={rows_name(): recorded_rows(trace, told)}, now_ns=_started(trace))
+
+
+def _started(trace: AgentTrace) -> int | None:
+    return min((step.start_ns for step in trace.steps if step.start_ns), default=None)
+
+
+def _believed(trace: AgentTrace, notes: list[str]) -> AgentTrace:
+    """The trace, with what its own spans say was done as if there were receipts of it."""
+    calls = [one for one in trace.steps if one.kind == "tool_call" and one.tool is not None]
+    if not calls or any(item.source == "receipt" for item in trace.evidence):
+        return trace
+    notes.append("no receipts: what the recording says it did counts as done")
+    return structs.replace(
+        trace, evidence=(*trace.evidence, *(_said(one) for one in calls if one.status in _DONE))
+    )
+
+
+def _said(step: Step) -> Evidence:
+    assert step.tool is not None
+    failed = step.status == "error"
+    data = {"phase": "executed", "status": 500 if failed else 200}
+    return Evidence(
+        evidence_id=f"said:{step.step_id}",
+        source="receipt",
+        name="recording",
+        held=not failed,
+        subject=step.tool.name or step.name,
+        step_id=step.step_id,
+        data=data if step.tool.arguments is None else {**data, "arguments": step.tool.arguments},
+    )
 
 
 def _reads_before_effects(trace: AgentTrace, group: TwinGroup) -> Iterable[Step]:

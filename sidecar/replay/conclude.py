@@ -34,6 +34,7 @@ from sidecar.evaluate.semantic import Semantic, questions
 from sidecar.pipeline.build import build
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest, unanswered
 from sidecar.twins.group import void
+from sidecar.twins.names import RECORDED
 from sidecar.twins.scenario import Case
 
 NO_DUPLICATE = "no_duplicate_effect"
@@ -145,6 +146,8 @@ def twin_evidence(
     steps = _steps_of_calls(trace, facts)
     groups: dict[tuple[str, str], list[TwinEvent]] = {}
     for event in events:
+        if event.twin == RECORDED:  # what was answered once is no proof of what would be
+            continue
         if tools.get(event.tool, "irreversible") != "read" and event.kind in _ASKED:
             key = msgspec.json.encode(event.arguments, order="sorted").decode()
             groups.setdefault((event.tool, key), []).append(event)

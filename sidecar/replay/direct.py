@@ -155,7 +155,7 @@ def _play(
         tools=group.tools,
         events=events,
         changes=episode.changes(),
-        world=episode.view(),
+        world=episode.view() if group.has_state else None,
     )
     return _Played(episode=episode, observed=observed, ended=ended)
 

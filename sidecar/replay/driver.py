@@ -200,7 +200,7 @@ class Company:
             facts=taken.facts,
             events=tuple(episode.events),
             changes=episode.changes(),
-            world=episode.view(),
+            world=episode.view() if plan.group.has_state else None,
             undecodable=taken.undecodable,
         )
         opinions = await self._judge.opinions(asked(of, left)) if self._judge else {}

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from processors.model.trace import AgentTrace
 from processors.value import duration_ns
-from sidecar.canonical import digest
+from sidecar.canonical import digest, sha256
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.replay.captured import Captured, captured
 from sidecar.replay.driver import ReplayPlan
+from sidecar.replay.recorded.twin import KnownTools, recorded_group
 from sidecar.replay.reference import AgentRef, recorded
 from sidecar.twins.files import LoadedSuite, LoadedTwins
 from sidecar.twins.scenario import cases
@@ -68,9 +70,16 @@ def suite_plan(loaded: LoadedSuite, asked: Asked) -> ReplayPlan:
 
 
 def captured_plan(
-    query: str, traces: Sequence[AgentTrace], twins: LoadedTwins, asked: Asked
+    query: str,
+    traces: Sequence[AgentTrace],
+    twins: LoadedTwins | None,
+    asked: Asked,
+    known: KnownTools = KnownTools(),  # noqa: B008 - frozen
 ) -> CapturedPlan:
-    """The plan of stored traces. Raises SidecarError (exit 2) where none can be replayed."""
+    """The plan of recorded traces; without twins, their tools are answered from the recordings.
+
+    Raises SidecarError (exit 2) where none can be replayed.
+    """
     if not traces:
         raise SidecarError(
             "no stored trace matches",
@@ -78,25 +87,31 @@ def captured_plan(
             do="See what there is: sidecar trace list.",
             code=ExitCode.UNDECIDED,
         )
+    notes: list[str] = []
+    if twins is None:
+        group, notes = recorded_group(traces, known)
+        twins = LoadedTwins(group=group, files={})
+        notes.insert(0, "no twin is named: tools answer as they were recorded, and nothing else")
     found = [one for one in (captured(trace, twins.group) for trace in traces) if one is not None]
     if not found:
         raise SidecarError(
-            f"none of the {len(traces)} matching traces was stored with its content, "
+            f"none of the {len(traces)} recorded runs was kept with its content, "
             "so there is no user input to replay",
             where=query,
             do="Set content.capture of the project to redacted or full, and capture traffic.",
             code=ExitCode.UNDECIDED,
         )
     return CapturedPlan(
-        plan=_captured_plan(query, found, twins, asked), notes=_notes(len(traces), found)
+        plan=_captured_plan(query, found, twins, asked),
+        notes=(*notes, *_notes(len(traces), found)),
     )
 
 
 def _captured_plan(
     query: str, found: Sequence[Captured], twins: LoadedTwins, asked: Asked
 ) -> ReplayPlan:
-    inputs = [[one.case.id, one.recorded.digest] for one in found]
-    by_record = asked.baseline is None
+    inputs = [[one.case.id, one.recorded.digest, _pinned(one)] for one in found]
+    by_record = asked.baseline is None or asked.baseline.kind == "recorded"
     return ReplayPlan(
         suite=query,
         suite_version="captured",
@@ -116,6 +131,11 @@ def _captured_plan(
         source="captured",
         program_version=asked.program_version,
     )
+
+
+def _pinned(one: Captured) -> str:
+    """The world that a case begins with; a recording's answers are in no twin's digest."""
+    return sha256(msgspec.json.encode(one.case.beginning, order="sorted"))
 
 
 def _service(found: Sequence[Captured]) -> str | None:

@@ -6,7 +6,8 @@ Rules
    (``call``) is called by a worker, straight on the twins.
 2. ``url:http://…`` is an agent that runs elsewhere and is asked by POST. What its address may be is
    egress's word (``egress.rules``): no userinfo, no query, no fragment.
-3. Anything else is refused with the forms that exist.
+3. ``recorded`` is what recordings did themselves, and a baseline only.
+4. Anything else is refused with the forms that exist.
 """
 
 import re
@@ -40,6 +41,8 @@ class AgentRef(Struct, frozen=True, kw_only=True):
 def read_reference(text: str, *, option: str, python: str) -> AgentRef:
     """The agent of a REF; ``python`` runs callables. Raises SidecarError that names ``option``."""
     kind, _, rest = text.partition(":")
+    if text == RECORDED and option == "--baseline":
+        return recorded()
     if kind == "cmd" and rest.strip():
         try:
             argv = tuple(shlex.split(rest))

@@ -17,7 +17,7 @@ import jsonschema_rs
 from msgspec import Struct
 
 from sidecar.twins import timeline
-from sidecar.twins.behaviour import Asked, Performed, TwinFailed, named_effect
+from sidecar.twins.behaviour import Asked, Behaviour, Performed, TwinFailed, named_effect
 from sidecar.twins.effects import Unforeseen
 from sidecar.twins.world import NoSuchEntity, World
 
@@ -138,11 +138,19 @@ Function = Callable[[Realm, dict[str, Any]], Any]
 
 
 class Code(Struct, frozen=True, kw_only=True):
-    """A twin's registered code: its functions by tool, what it is called, and its digest."""
+    """A twin's registered code: its functions by tool, what it is called, and its digest.
+
+    ``behaviours``: tools that code of ours answers, in place of a function.
+    """
 
     name: str
     digest: str
-    functions: Mapping[str, Function]
+    functions: Mapping[str, Function] = {}
+    behaviours: Mapping[str, Behaviour] = {}
+
+    def has(self, tool: str) -> bool:
+        """Whether a tool is written in it."""
+        return tool in self.functions or tool in self.behaviours
 
 
 class Coded(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from sidecar.twins import decimals, timeline
 from sidecar.twins.claimed import secret_fields, why_unfaithful
 from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
 from sidecar.twins.journal import Journal
-from sidecar.twins.names import FLAGS
+from sidecar.twins.names import FLAGS, RECORDED
 from sidecar.twins.twin import Twin
 from sidecar.twins.world import NoSuchEntity, World
 
@@ -68,6 +68,11 @@ class TwinGroup:
             for twin in self.twins.values()
             for name, tool in twin.tools.items()
         }
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the worlds say what came of a call: a recording's answers do not."""
+        return any(name != RECORDED for name in self.twins)
 
     def owner(self, tool: str) -> Twin | None:
         """The twin that declares the tool."""

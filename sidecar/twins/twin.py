@@ -153,9 +153,11 @@ class Twin:
         return duration_ns(declared) if isinstance(declared, str) else declared
 
     def _coded(self, tool: Tool) -> Behaviour | None:
-        function = self.code.functions.get(tool.name) if self.code is not None else None
-        if function is None:
+        if self.code is None or not self.code.has(tool.name):
             return None
+        function = self.code.functions.get(tool.name)
+        if function is None:
+            return self.code.behaviours[tool.name]
         return Coded(function=function, schemas=self.schemas, has_effect=tool.has_effect)
 
     def _let(
@@ -219,7 +221,7 @@ def _code_problems(declaration: Declaration, code: Code | None) -> Iterator[Prob
             yield Problem("code", f"{code.name} has a function for {name!r}, which is no tool here")
     for index, tool in enumerate(declaration.tools):
         told = bool(tool.let or tool.preconditions or tool.effects) or tool.response != Response()
-        if tool.name in code.functions and (
+        if code.has(tool.name) and (
             told or tool.effect_key is not None or tool.effects_after != ""
         ):
             yield Problem(
@@ -227,5 +229,5 @@ def _code_problems(declaration: Declaration, code: Code | None) -> Iterator[Prob
                 f"{tool.name} is written in {code.name}: "
                 "let, preconditions, effects, effects_after, effect_key and response stand there",
             )
-        elif tool.name not in code.functions and not told:
+        elif not code.has(tool.name) and not told:
             yield Problem(f"tools.{index}", f"{tool.name} has neither code nor a response")

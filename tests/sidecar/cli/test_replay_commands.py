@@ -118,7 +118,7 @@ REPLAY = ("replay", "suite.yaml")
         (("replay", "suite.yaml", "--baseline", "cmd:true"), 3, "--candidate"),
         (("replay", "none.yaml", "--baseline", "cmd:a", "--candidate", "cmd:b"), 3, "none.yaml"),
         (("replay", "suite.yaml", "--baseline", "x", "--candidate", "cmd:b"), 3, "names no agent"),
-        (("replay", "store:service=x", "--candidate", "cmd:b"), 3, "--twin"),
+        (("replay", "store:service=x", "--candidate", "cmd:b"), 3, "there is no store"),
         (
             ("replay", "store:service=x", "--twin", "twin.yaml", "--candidate", "cmd:b"),
             3,

@@ -81,7 +81,7 @@ def test_runs_are_judged_on_the_twin_and_told(folder):
     ("words", "code", "says"),
     [
         (("tapes",), 3, "needs a twin"),
-        (("tapes", "--twin", "airline", "--candidate", "cmd:x"), 3, "as it was recorded"),
+        (("tapes", "--twin", "airline", "--baseline", "cmd:x"), 3, "as it was recorded"),
         (("tapes", "--twin", "airline", "--state", "tapes"), 3, "has no state of these twins"),
         (("world", "--twin", "airline"), 2, "there are no tapes"),
     ],

@@ -1,0 +1,84 @@
+"""The plan of a replay, from what was named: a suite, stored traces, or a folder of recordings.
+
+Rules
+1. A query and a folder are recordings: of both the users' words become the input, and the recorded
+   tool traffic becomes a twin's state where a twin is named, else the tools themselves.
+2. Every read of the store names the project.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from processors.model.trace import AgentTrace
+from sidecar.app import opening
+from sidecar.app.known import classes, known_tools
+from sidecar.app.recordings import read_recordings
+from sidecar.config import Loaded
+from sidecar.errors import SidecarError
+from sidecar.replay.planning import Asked, CapturedPlan, captured_plan, suite_plan
+from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.recorded.twin import KnownTools
+from sidecar.twins import examples
+from sidecar.twins.files import LoadedTwins, load_suite, load_twins
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """What is replayed, and with which twins; ``now_ns``: when it was asked for."""
+
+    suite: str
+    twins: tuple[Path, ...]
+    now_ns: int
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it names recordings, which twins may be named for."""
+        return self.suite.startswith(PREFIX) or Path(self.suite).is_dir()
+
+
+def plan_of(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
+    """The plan, and what people should know of it. Raises SidecarError."""
+    if not named.is_recorded:
+        if named.twins:
+            raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
+        if asked.baseline is not None and asked.baseline.kind == "recorded":
+            raise SidecarError(
+                "scenarios were written, not recorded", where="--baseline", do="Name a version."
+            )
+        return CapturedPlan(plan=suite_plan(load_suite(Path(named.suite)), asked), notes=())
+    twins = _twins(named.twins)
+    traces = _recorded(loaded, named, asked.project)
+    return captured_plan(named.suite, traces, twins, asked, _known(loaded))
+
+
+def shipped(path: Path) -> Path:
+    """A twin's file: as named, or one that ships with the program by its name."""
+    own = Path(examples.__path__[0]) / path / "twin.yaml"
+    return own if not path.exists() and len(path.parts) == 1 and own.is_file() else path
+
+
+def _twins(paths: Sequence[Path]) -> LoadedTwins | None:
+    return load_twins([shipped(path) for path in paths]) if paths else None
+
+
+def _recorded(loaded: Loaded, named: Named, project: str) -> Sequence[AgentTrace]:
+    if not named.suite.startswith(PREFIX):
+        return read_recordings(Path(named.suite), project=project, now_ns=named.now_ns)
+    return _traces(loaded, read_query(named.suite, project=project, now_ns=named.now_ns))
+
+
+def _known(loaded: Loaded) -> KnownTools:
+    config = loaded.config.gateway
+    found = known_tools(loaded).tools
+    return KnownTools(tools={one.name: one for one in config.tools}, classes=classes(found))
+
+
+def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
+    with opening.open_traces(loaded) as traces:
+        if wanted.trace is not None:
+            ids = [wanted.trace]
+        else:
+            ids = [one.trace_id for one in traces.list_traces(wanted)]
+        found = [traces.get_trace(name, wanted.project) for name in ids]
+    return [trace for trace in reversed(found) if trace is not None]
