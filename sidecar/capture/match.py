@@ -121,7 +121,8 @@ class Match(Struct, frozen=True, kw_only=True):
         if nearest is None:
             return f"nothing like it is on the tape{also}"
         if nearest.why == "order":
-            return f"this input comes at seq {nearest.seq}"
+            other = ", asked by another task or thread there" if nearest.seq == self.seq else ""
+            return f"this input comes at seq {nearest.seq}{other}"
         if nearest.why == "moved":
             return f"this input stands at another site, at seq {nearest.seq}{also}"
         where = ", ".join(one.pointer or "/" for one in nearest.places or ())

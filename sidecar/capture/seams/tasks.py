@@ -109,6 +109,12 @@ def joined(*done: Any) -> None:
             joined(*getattr(one, "_children", ()))  # of a gather that was waited for otherwise
 
 
+def _is_collected(coro: Any, caller: types.FrameType) -> bool:
+    """Whether a task only ends what nobody wants any more. When that is collected, or how many are
+    left over at a loop's end, is no cause: a library has others open live than in a replay."""
+    return caller.f_code.co_name == "__del__" or type(coro).__name__ == "async_generator_athrow"
+
+
 def _install_tasks(session: Session) -> None:
     loop_kind = base_events.BaseEventLoop
     create, run = loop_kind.create_task, loop_kind.run_until_complete
@@ -116,8 +122,8 @@ def _install_tasks(session: Session) -> None:
     def create_task(self: Any, coro: Any, *, name: Any = None, **more: Any) -> Any:
         seen = current()
         plain = seen is None or self.get_task_factory() is not None or more.get("eager_start")
-        if seen is None or plain or sys._getframe(1).f_code.co_name == "__del__":
-            return create(self, coro, name=name, **more)  # when something is collected is no cause
+        if seen is None or plain or _is_collected(coro, sys._getframe(1)):
+            return create(self, coro, name=name, **more)
         more.pop("eager_start", None)
         self._check_closed()
         lane = seen.lane().start()

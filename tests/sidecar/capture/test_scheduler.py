@@ -643,6 +643,29 @@ def test_what_is_started_when_something_is_collected_shifts_nobodys_lane(tmp_pat
     twice(tmp_path, agent, World("ab"))
 
 
+def test_how_many_streams_are_left_open_at_a_loops_end_shifts_nobodys_lane(tmp_path):
+    left = [0, 2, 0, 3]  # by the recording and three replays: a library's are open when it is live
+
+    def agent(ask):
+        async def main():
+            async def pieces():
+                yield 1
+                yield 2
+
+            streams = [pieces() for _ in range(left.pop())]
+            for one in streams:
+                await anext(one)
+            return streams
+
+        kept = asyncio.run(main())
+        thread = threading.Thread(target=tick)
+        thread.start()
+        thread.join()
+        return len(kept) * 0
+
+    twice(tmp_path, agent, World())
+
+
 def test_who_of_a_pool_was_first_is_first_again(tmp_path):
     gates = {}
 
