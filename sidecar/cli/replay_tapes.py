@@ -9,7 +9,7 @@ Rules
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from sidecar.twins.files import load_twins
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.state.files import with_state
 
+T = TypeVar("T")
+
 
 def replay_tapes(
     folder: Path, twins: Sequence[Path], state: Path | None, *, output: str, exits: Exits
@@ -39,11 +41,9 @@ def replay_tapes(
             where="--twin",
             do="Name a twin.yaml, or a shipped twin: airline.",
         )
-    group = _group(twins, state)
+    group = given_twins(twins, state)
     onto = OntoTwin(group)
-    done = [
-        onto.replay(taped_run(path.stem, read_tape(path))) for path in _progress(_tapes(folder))
-    ]
+    done = [onto.replay(taped_run(path.stem, read_tape(path))) for path in progress(_tapes(folder))]
     told = _told(done, group)
     undecided = told["void"] or not told["judged"]
     end = Outcome.UNDECIDED if undecided else Outcome.OK
@@ -51,8 +51,10 @@ def replay_tapes(
     return exits.code(end)
 
 
-def _group(twins: Sequence[Path], state: Path | None) -> TwinGroup:
-    group = load_twins([shipped(path) for path in twins]).group
+def given_twins(twins: Sequence[Path], state: Path | None) -> TwinGroup:
+    """Twins by file, folder or shipped name, with their world. Raises SidecarError."""
+    files = [path / "twin.yaml" if path.is_dir() else path for path in map(shipped, twins)]
+    group = load_twins(files).group
     return group if state is None else with_state(group, state)
 
 
@@ -68,7 +70,8 @@ def _tapes(folder: Path) -> list[Path]:
     return found
 
 
-def _progress(paths: list[Path]) -> Iterator[Path]:
+def progress(paths: Sequence[T]) -> Iterator[T]:
+    """The same, one by one, with a bar for who watches."""
     if not on_terminal():
         yield from paths
         return

@@ -5,12 +5,13 @@ import click
 from sidecar.cli.twin_check import check
 from sidecar.cli.twin_draft import draft_
 from sidecar.cli.twin_episode import episode
+from sidecar.cli.twin_fidelity import fidelity_
 from sidecar.cli.twin_serve import serve
 
 
 @click.group("twin")
 def command() -> None:
-    """Check twins, draft them from traffic, serve them, and lead the episodes of a server.
+    """Check twins, draft and measure them on traffic, serve them, lead their episodes.
 
     \b
     Example:
@@ -22,5 +23,6 @@ def command() -> None:
 
 command.add_command(check)
 command.add_command(draft_)
+command.add_command(fidelity_)
 command.add_command(serve)
 command.add_command(episode)

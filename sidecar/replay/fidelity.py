@@ -7,7 +7,7 @@ Rules
 2. A difference is named by its JSON pointer, ``*`` for a place in a list; a member that went while
    its value came back beside it was renamed.
 3. A difference changes verdicts when a run that has it ended otherwise than recorded; else it is
-   verdict-neutral.
+   verdict-neutral. A run that could not be judged, here or there, tells nothing of verdicts.
 4. More than 5 % of a tool's results differing asks for a new twin; a changed verdict warns.
 """
 
@@ -71,7 +71,7 @@ def fidelity(runs: Iterable[RunOnTwin]) -> Fidelity:
     tallies: dict[str, _Tally] = {}
     compared = agreeing = uncompared = 0
     for run in runs:
-        judged = run.run.verified in _VERDICTS
+        judged = run.run.verified in _VERDICTS and run.verified in _VERDICTS
         agrees = run.run.verified == run.verified
         compared += judged
         agreeing += judged and agrees

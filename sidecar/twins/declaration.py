@@ -300,6 +300,8 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             _drop_unsaid(tool, "description")
             for one in tool["preconditions"]:
                 _drop_unsaid(one, "gap")
+        for delay in _delays(value):
+            _drop_unsaid(delay, "quantiles")
         return value
 
     def can_be_compiled(self) -> bool:
@@ -370,6 +372,14 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 yield Problem(f"{where}.entity", f"there is no entity {seen.entity!r}")
             if bool(seen.entity) == (seen.flags is not None):
                 yield Problem(where, "names either an entity (with rows) or flags")
+
+
+def _delays(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every spread of durations in a declaration."""
+    tools = (tool[key] for tool in value["tools"] for key in ("latency", "effects_after", "person"))
+    queues = (queue["delay"] for queue in value["queues"].values())
+    faults = (fault["delay"] for fault in value["faults"])
+    return (one for one in (*tools, *queues, *faults) if isinstance(one, dict))
 
 
 def _drop_unsaid(value: dict[str, Any], *names: str) -> None:

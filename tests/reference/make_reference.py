@@ -19,6 +19,7 @@ from msgspec.inspect import (
 )
 
 from sidecar.analyse.coverage import told as coverage_told
+from sidecar.analyse.fidelity import report as fidelity_report
 from sidecar.cli.root import COMMANDS, root
 from sidecar.config import Config
 from sidecar.control.openapi import document
@@ -184,6 +185,11 @@ def coverage() -> str:
     return json.dumps(coverage_told.schema(), indent=1, ensure_ascii=False)
 
 
+def fidelity() -> str:
+    """The JSON Schema of a fidelity report."""
+    return json.dumps(fidelity_report.schema(), indent=1, ensure_ascii=False)
+
+
 def report() -> str:
     """The JSON Schema of a report."""
     return json.dumps(report_schema.document(), indent=1, ensure_ascii=False)
@@ -197,6 +203,7 @@ PAGES = {
     "tape.schema.json": tape,
     "report.schema.json": report,
     "coverage.schema.json": coverage,
+    "fidelity.schema.json": fidelity,
 }
 
 

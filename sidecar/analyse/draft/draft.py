@@ -30,7 +30,10 @@ from sidecar.analyse.draft.seen import seen, spelled
 from sidecar.analyse.draft.settled import Settled
 from sidecar.analyse.draft.writes import UNSETTLED, Writing, asks_of
 from sidecar.replay.taped import TapedRun
+from sidecar.twins.chance import learned
 from sidecar.twins.timeline import text
+
+_TIMEOUT_NS = 30_000_000_000  # what a tool has by default
 
 
 def draft(
@@ -62,6 +65,7 @@ class _Drafting:
         self._links = links(history, self._finds)
         self._settled = Settled(history, self._base, self._finds, _linked(history, self._links))
         self._rules: list[Rule] = []
+        self._timed: list[Rule] = []
         self._left_out: list[LeftOut] = []
 
     def made(self, runs: Sequence[TapedRun]) -> Draft:
@@ -78,7 +82,7 @@ class _Drafting:
             if told is None:
                 told, rows = reads.drafted(tool, self._finds.get(tool), unsettles)
                 entities.update(rows)
-            tools.append({**self._head(tool), **_asking(told, unsettles)})
+            tools.append({**self._head(tool), **_asking(told, unsettles), **self._latency(tool)})
         if unsettles:
             entities[UNSETTLED] = {"key": "what"}
         newest = max((one.at_ns for one in runs), default=0)
@@ -92,7 +96,7 @@ class _Drafting:
         }
         return Draft(
             document=document,
-            rules=(*reads.rules, *self._rules),
+            rules=(*reads.rules, *self._rules, *self._timed),
             left_out=(*reads.left_out, *self._left_out),
             runs=len(runs),
             calls=sum(len(one.calls) for one in runs),
@@ -111,6 +115,25 @@ class _Drafting:
             unsettles |= writing.unsettles
         else:
             self._rules = [one for one in self._rules if one.part != tool]
+        return told
+
+    def _latency(self, tool: str) -> dict[str, Any]:
+        """How long its calls took, as quantiles of what was seen."""
+        some = [
+            one
+            for one in self._history.of(tool)
+            if one.took_ns is not None and one.ended != "unknown"
+        ]
+        if len(some) < self._support:
+            return {}
+        took_ns = [one.took_ns for one in some if one.took_ns is not None]
+        spread = learned(took_ns)
+        support = supported(len(some), 0, self._history.named(some))
+        says = f"takes as long as it was seen to, {spread.quantiles[0]} to {spread.quantiles[-1]}"
+        self._timed.append(Rule(part=tool, says=says, support=support))
+        told: dict[str, Any] = {"latency": {"quantiles": list(spread.quantiles)}}
+        if max(took_ns) >= _TIMEOUT_NS:  # the service answered, and so must the twin
+            told["timeout"] = f"{max(took_ns) // 1_000_000_000 + 1}s"
         return told
 
     def _head(self, tool: str) -> dict[str, Any]:

@@ -78,7 +78,10 @@ class Draft(Struct, frozen=True, kw_only=True):
     def tools(self) -> dict[str, int]:
         """Of each drafted tool, how many rules it has; a tool with none answers TwinGap alone."""
         rules = [one.part for one in self.rules]
-        return {tool["name"]: rules.count(tool["name"]) for tool in self.document["tools"]}
+        return {
+            tool["name"]: rules.count(tool["name"]) if "response" in tool else 0
+            for tool in self.document["tools"]
+        }
 
 
 def supported(n: int, against: int, examples: Sequence[str] = ()) -> Support:

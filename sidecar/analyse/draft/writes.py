@@ -66,6 +66,7 @@ class Writing:
         self._last: list[dict[str, Any]] = []
         self._effects: list[dict[str, Any]] = []
         self._mints: list[Minted] = []
+        self._told_of: dict[str, str] = {}  # of an entity, the row that is known after the call
 
     def drafted(self) -> dict[str, Any]:
         """The tool but for its name, class and place."""
@@ -111,6 +112,7 @@ class Writing:
                 self._leave(what, "it was seen too seldom", [one.call for one in whole], [])
             self._unsettle(entity, key)
             return
+        self._told_of[entity] = key
         if found.nothing:
             return
         self._need(link)
@@ -166,20 +168,45 @@ class Writing:
                 why = "it was seen to change" if support.against else "it was seen too seldom"
                 what = f"what {read} answers of {_CALLS[relation]}, after the call"
                 self.left_out.append(LeftOut(part=self._name, what=what, why=why, support=support))
-                self._unsettle(entity, words.literal(EVERY))
+                self._unsettle_all(entity)
                 break
 
-    def _unsettle(self, entity: str, key: str) -> None:
+    def _unsettle(self, entity: str, key: str, but: str | None = None) -> None:
         self.unsettles.add(entity)
         place = f"[{words.literal(entity)}, {key}]"
         effect = {
             "op": "insert",
             "entity": UNSETTLED,
-            "values": {"what": [words.constant(entity), key], "by": words.constant(self._name)},
+            "values": {
+                "what": [words.constant(entity), key],
+                "by": words.constant(self._name),
+                "but": but,
+            },
             "when": f"row({words.literal(UNSETTLED)}, {place}) == null",
         }
         if effect not in self._effects:
             self._effects.append(effect)
+
+    def _unsettle_all(self, entity: str) -> None:
+        """Nothing of the entity is known after the call, but for the one row that it is told of."""
+        links = [one for one in self._links if one.lookup.entity == entity]
+        but = None
+        if self._told_of.get(entity) and len(links) <= 1:
+            but = self._told_of[entity]
+            for link in links:
+                self._need(link)  # it was known before, and so it is the only one that is known
+        self._unsettle(entity, words.literal(EVERY), but)
+        if but is None or not links:
+            place = f"[{words.literal(entity)}, {words.literal(EVERY)}]"
+            self._effects.append(
+                {
+                    "op": "set",
+                    "entity": UNSETTLED,
+                    "key": place,
+                    "values": {"but": but},
+                    "when": f"row({words.literal(UNSETTLED)}, {place}) != null",
+                }
+            )
 
     # -- what it answers --
 
@@ -346,6 +373,7 @@ class Writing:
         self._equal(found.equal)
         row = lookup.row(one.variable, found.template)
         self._effects.append({"op": "insert", "entity": lookup.entity, "values": row})
+        self._told_of.setdefault(lookup.entity, one.variable)
 
     def _arguments(self, calls: Sequence[Seen]) -> list[Source]:
         """The arguments that every call that went through has, and their scalars."""
@@ -385,13 +413,14 @@ def nothing(why: str) -> dict[str, Any]:
 
 
 def settled_here(entity: str, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Checks that no call left rows of the entity unknown."""
+    """Checks that no call left rows of the entity unknown; all rows, or the one of a key."""
+    gap = f"what became of {entity} was never seen after a call of this episode"
+    every = f"row({words.literal(UNSETTLED)}, [{words.literal(entity)}, {words.literal(EVERY)}])"
+    known = "".join(f" || {every}.but == {key}" for key in keys)
+    rows = [f"row({words.literal(UNSETTLED)}, [{words.literal(entity)}, {key}])" for key in keys]
     return [
-        {
-            "require": f"row({words.literal(UNSETTLED)}, [{words.literal(entity)}, {key}]) == null",
-            "gap": f"what became of {entity} was never seen after a call of this episode",
-        }
-        for key in (words.literal(EVERY), *keys)
+        {"require": f"{every} == null{known}", "gap": gap},
+        *({"require": f"{one} == null", "gap": gap} for one in rows),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +78,9 @@ def test_a_difference_in_a_run_that_ends_otherwise_changes_verdicts_and_warns():
     (tool,) = found.tools
     assert (tool.policy, tool.drift[0].verdict) == ("warn", "changing")
     assert (found.verdicts_compared, found.verdicts_agreeing) == (2, 1)
+
+
+def test_a_run_that_the_twin_could_not_judge_tells_nothing_of_verdicts():
+    judged = run({"a": 1}, {"a": 2})
+    found = fidelity([msgspec.structs.replace(judged, verified="unverified")])
+    assert (found.verdicts_compared, found.tools[0].drift[0].verdict) == (0, "neutral")
