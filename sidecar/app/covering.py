@@ -76,7 +76,9 @@ def of_bundle(files: Mapping[str, bytes], where: str) -> Ran:
     )
 
 
-def of_plan(plan: ReplayPlan, suite: Suite, loaded: Loaded, progress: Progress | None) -> Ran:
+def of_plan(
+    plan: ReplayPlan, fairness: tuple[str, ...], loaded: Loaded, progress: Progress | None
+) -> Ran:
     """The candidate of a plan, run now through the gateway. Raises SidecarError."""
 
     async def whole() -> tuple[tuple[EpisodeRecord, ...], str]:
@@ -92,7 +94,7 @@ def of_plan(plan: ReplayPlan, suite: Suite, loaded: Loaded, progress: Progress |
         revision=revision,
         declarations=tuple(twin.declaration for twin in plan.group.twins.values()),
         cases=plan.cases,
-        fairness=tuple(one.id for one in suite.fairness),
+        fairness=fairness,
     )
 
 

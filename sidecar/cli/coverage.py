@@ -22,8 +22,10 @@ from sidecar import clock
 from sidecar.analyse.coverage import told
 from sidecar.analyse.coverage.measured import below, coverage
 from sidecar.analyse.coverage.surface import SURFACES, SurfaceName
+from sidecar.analyse.mutants.operators import OPERATORS
 from sidecar.app import covering
 from sidecar.app.loading import load_config
+from sidecar.cli import coverage_mutants
 from sidecar.cli.gate import bundle_of
 from sidecar.cli.moments import HELP, Moment
 from sidecar.cli.options import common, emit, talk
@@ -33,12 +35,15 @@ from sidecar.errors import ExitCode, SidecarError
 from sidecar.otlp.files import decoded, requests_of
 from sidecar.pipeline.build import build
 from sidecar.plain import plain
+from sidecar.replay.driver import ReplayPlan
 from sidecar.replay.planning import Asked, suite_plan
 from sidecar.replay.record import Side
 from sidecar.replay.reference import read_reference, recorded
 from sidecar.store.traces import TraceQuery
 from sidecar.telemetry import configure_logging
 from sidecar.twins.files import load_suite
+
+MUTANTS = "mutants"
 
 
 @click.command()
@@ -79,6 +84,23 @@ from sidecar.twins.files import load_suite
     metavar="SURFACE=SHARE",
     help="Exit 1 where a surface covers less, as tool=100%.",
 )
+@click.option("--mutants", is_flag=True, help="Make agent, policy and twins wrong instead.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    type=click.Choice(["agent", "policy", "twin"]),
+    help="With --mutants: only these [default: all].",
+)
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    type=click.Choice([one.name for one in OPERATORS]),
+    metavar="NAME",
+    help="With --mutants: only these.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="With --mutants: their dice.")
 @common(outputs=("text", "json", "markdown"))
 def command(
     what: tuple[str, ...],
@@ -92,6 +114,10 @@ def command(
     """Show what the runs of a suite have tried, and every item that they have not.
 
     WHAT is a verdict's ID, a folder of evidence, or, with --agent, a suite that is run now.
+    With --mutants the suite is run against mutants instead: an agent py:module:callable that takes
+    (request, call) made wrong call by call, the policy rule by rule, the twins effect by effect.
+    Each mutant is killed, survived, equivalent or void; --floor mutants=90% asks for a score.
+
     Surfaces: tool, critical tool, policy, failure mode, regression, dependency, fault, outcome
     verification. Each is covered/total, weighed by how often production does it where traces tell.
 
@@ -106,9 +132,12 @@ def command(
     configure_logging()
     loaded = load_config(config, store)
     try:
-        floors = cast("dict[SurfaceName, float]", told.floors_of(more["floors"], SURFACES))
+        known = (MUTANTS,) if more["mutants"] else SURFACES
+        floors = told.floors_of(more["floors"], known)
     except ValueError as error:
         raise SidecarError(str(error), where="--floor") from None
+    if more["mutants"]:
+        return _mutants(what, agent, loaded, floors.get(MUTANTS), output, more)
     several = [_ran(one, agent, loaded) for one in what]
     query = TraceQuery(
         service=more["service"], since_ns=more["since_ns"], limit=int(more["traces"])
@@ -121,7 +150,7 @@ def command(
         regressions=more["regressions"],
     )
     found = coverage(given)
-    short = below(found, floors)
+    short = below(found, cast("dict[SurfaceName, float]", floors))
     suites = list(dict.fromkeys(one.suite for one in several))
     if output == "json":
         emit(told.record(found, suites=suites, short=short), output, str)
@@ -145,6 +174,46 @@ def _ran(what: str, agent: str | None, loaded: Loaded) -> covering.Ran:
             where="--agent",
             do="Or name a verdict or its evidence, whose runs are there.",
         )
+    plan, fairness = _plan(path, agent, loaded)
+    with episodes_progress(plan) as progress:
+        return covering.of_plan(plan, fairness, loaded, progress)
+
+
+def _mutants(
+    what: Sequence[str],
+    agent: str | None,
+    loaded: Loaded,
+    floor: float | None,
+    output: str,
+    more: dict[str, Any],
+) -> int:
+    if len(what) != 1 or agent is None or not Path(what[0]).is_file():
+        raise SidecarError(
+            "mutants are of one suite and one agent, which are run now",
+            where="--mutants",
+            do="Give one suite.yaml and --agent.",
+        )
+    plan, _ = _plan(Path(what[0]), agent, loaded)
+    seed = more["seed"]
+    found = coverage_mutants.run(
+        plan,
+        loaded,
+        seed=seed,
+        targets=more["targets"] or ("agent", "policy", "twin"),
+        operators=more["operators"],
+    )
+    if output == "json":
+        emit(coverage_mutants.as_record(found, seed=seed), output, str)
+    else:
+        shown = coverage_mutants.text if output == "text" else coverage_mutants.markdown
+        emit(None, output, lambda: "\n".join(map(plain, shown(found, seed=seed))))
+    if found.score is None:
+        talk("no mutant came to an end, so nothing can be said")
+        return ExitCode.UNDECIDED
+    return ExitCode.FAILED if floor is not None and found.score < floor else ExitCode.GOOD
+
+
+def _plan(path: Path, agent: str, loaded: Loaded) -> tuple[ReplayPlan, tuple[str, ...]]:
     suite = load_suite(path)
     asked = Asked(
         project=loaded.config.projects[0].name,
@@ -152,9 +221,7 @@ def _ran(what: str, agent: str | None, loaded: Loaded) -> covering.Ran:
         baseline=recorded(),
         program_version=importlib.metadata.version("agenttwin-sidecar"),
     )
-    plan = suite_plan(suite, asked)
-    with episodes_progress(plan) as progress:
-        return covering.of_plan(plan, suite.suite, loaded, progress)
+    return suite_plan(suite, asked), tuple(one.id for one in suite.suite.fairness)
 
 
 def _traffic(

@@ -26,7 +26,7 @@ from sidecar import clock
 from sidecar.replay.compare import Plan
 from sidecar.replay.conclude import Left, Of, asked, record
 from sidecar.replay.conversation.driver import Ask, converse
-from sidecar.replay.environment import Identity, agent_environment, identity
+from sidecar.replay.environment import Addresses, Identity, agent_environment, identity
 from sidecar.replay.leftover.process import guarded
 from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side
@@ -80,6 +80,10 @@ class Job(Struct, frozen=True, kw_only=True):
     request: dict[str, Any] = {}
 
 
+Hosting = Callable[[Job, Identity, Addresses], Ask]
+"""How the agent of an episode is run by whoever started the replay."""
+
+
 async def replay(
     plan: ReplayPlan,
     ports: StagePorts,
@@ -111,14 +115,18 @@ async def company(
     *,
     concurrency: int = 0,
     progress: Progress | None = None,
+    hosting: "Hosting | None" = None,
 ) -> AsyncIterator["Company"]:
-    """A stage for episodes of a plan. Raises SidecarError, StoreUnavailable."""
+    """A stage for episodes of a plan. Raises SidecarError, StoreUnavailable.
+
+    ``hosting``: how agents are run that are no process and no service of their own.
+    """
     for agent in (plan.baseline, plan.candidate):
         refuse_undialable(agent, ports.terms.agents)
     stage = Stage(plan.group, ports, plan.project)
     try:
         await stage.start()
-        made = Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress)
+        made = Company(plan, stage, ports, concurrency or os.cpu_count() or 1, progress, hosting)
         with guarded(made.mark):
             try:
                 yield made
@@ -138,6 +146,7 @@ class Company:
         ports: StagePorts,
         concurrency: int,
         progress: Progress | None,
+        hosting: "Hosting | None" = None,
     ) -> None:
         self._plan = plan
         self._stage = stage
@@ -145,6 +154,7 @@ class Company:
         self._users = ports.users
         self._places = asyncio.Semaphore(concurrency)
         self._progress = progress
+        self._hosting = hosting
         self._idle: list[dict[str, World]] = []
         at = stage.addresses
         self._remote = RemoteAgents(ports.terms.agents, at, {at.gateway_port, at.otlp_port})
@@ -177,7 +187,7 @@ class Company:
         episode.begin(job.case.beginning)
         token = self._stage.open(name, episode, job.case.approvals, agent=plan.agent)
         who = identity(name, token)
-        ask = self._asking(job.agent, who)
+        ask = self._asking(job, who)
         ended = await converse(ask, job.case, plan.deadline_s, self._users, job.request)
         taken = await self._stage.take(name)
         episode.finish()
@@ -210,8 +220,11 @@ class Company:
             return made
         return structs.replace(made, void=made.void or LEAKED)
 
-    def _asking(self, agent: AgentRef, who: Identity) -> Ask:
+    def _asking(self, job: Job, who: Identity) -> Ask:
         """How the agent of one episode is run."""
+        if self._hosting is not None:
+            return self._hosting(job, who, self._stage.addresses)
+        agent = job.agent
         if agent.kind == "url":
             return partial(self._remote.run, agent, who)
         launch = Launch(

@@ -100,14 +100,18 @@ async def check_bundle(bundle: Bundle) -> tuple[Finding, ...]:
 async def sayings_of(bundle: Bundle) -> tuple[Saying, ...]:
     """What decisions of a bundle may give as reasons. Raises SidecarError where it does not parse
     or may not decide."""
+    return sayings(await rules_of(bundle), bundle.data)
+
+
+async def rules_of(bundle: Bundle) -> list[RegoModule]:
+    """The modules of a bundle, read, without tests. Raises SidecarError as ``sayings_of``."""
     inspected = await inspect(bundle)
     try:
         if inspected.findings:
             raise unusable(inspected.findings[0].text)
-        modules = [each for each in await _modules(inspected.child) if not _is_test(each.file)]
+        return [each for each in await _modules(inspected.child) if not _is_test(each.file)]
     finally:
         await _end(inspected.child)
-    return sayings(modules, bundle.data)
 
 
 async def run_tests(bundle: Bundle) -> tuple[RuleTest, ...]:
