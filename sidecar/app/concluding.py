@@ -24,9 +24,9 @@ from sidecar.app.repeating import repeated
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.chain import entry_of
-from sidecar.gate.conclude import conclude
+from sidecar.gate.conclude import fold, gate_input, verdict_of
 from sidecar.gate.evidence import bundle
-from sidecar.gate.files import append_log, log_path, write_bundle
+from sidecar.gate.files import append_log, log_path, remove_parts, write_bundle
 from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
 from sidecar.replay.driver import Progress, ReplayPlan
@@ -107,19 +107,31 @@ async def _run(
 
 def keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
     """The verdict on a result, with its evidence written and its log continued."""
-    verdict = conclude(result, verdict_id=clock.new_id(), now_ns=clock.now_ns(), policy=how.policy)
-    store = Path(loaded.store_folder) / "evidence"
-    folder = (how.folder or store) / verdict.verdict_id
+    policy, now_ns = how.policy, clock.now_ns()
+    folded = fold(result.pins, result.runs)
+    given = gate_input(result.pins, folded, policy, now_ns)
+    verdict = verdict_of(result.pins, folded, given, verdict_id=clock.new_id(), now_ns=now_ns)
+    folder = _folder(loaded, how) / verdict.verdict_id
     whole = bundle(
         result,
+        given,
         verdict,
         folder=str(folder),
         made=made_here(dict(plan.group.tools), Path.cwd()),
         keys=how.keys,
-        policy=how.policy,
     )
-    write_bundle(whole, folder)
-    append_log(log_path(store, verdict.project), entry_of(whole.verdict, whole.manifest.root))
+    sealed = write_bundle(whole, folder)
+    store = Path(loaded.store_folder) / "evidence"
+    append_log(log_path(store, verdict.project), entry_of(sealed.verdict, sealed.manifest.root))
     with opening.open_verdicts(loaded, write=True) as verdicts:
-        verdicts.add_verdict(whole.verdict)
-    return whole.verdict
+        verdicts.add_verdict(sealed.verdict)
+    return sealed.verdict
+
+
+def tidied(loaded: Loaded, how: Kept) -> list[Path]:
+    """The folders that replays which were killed had begun to write evidence into, removed."""
+    return remove_parts(_folder(loaded, how))
+
+
+def _folder(loaded: Loaded, how: Kept) -> Path:
+    return how.folder or Path(loaded.store_folder) / "evidence"

@@ -24,6 +24,7 @@ from sidecar.errors import ExitCode, SidecarError, StoreUnavailable
 from sidecar.expression.document import convert, read
 from sidecar.gate import evidence as names
 from sidecar.gate.examine import integrity
+from sidecar.gate.rerun import runs_of
 from sidecar.gateway.policy.driver import sayings_of
 from sidecar.gateway.policy.sayings import Saying
 from sidecar.replay.driver import Progress, ReplayPlan, replay
@@ -63,11 +64,7 @@ def of_bundle(files: Mapping[str, bytes], where: str) -> Ran:
     suite, declarations = _documents(files)
     return Ran(
         suite=pins.suite,
-        runs=tuple(
-            msgspec.json.decode(files[path], type=EpisodeRecord)
-            for path in sorted(files)
-            if path.startswith(names.RUNS)
-        ),
+        runs=tuple(run for _, run in runs_of(files, pins)),
         tools=msgspec.json.decode(files[names.TOOLS], type=dict[str, SideEffectClass]),
         revision=pins.policy_revision,
         declarations=declarations,
@@ -84,7 +81,7 @@ def of_plan(
     async def whole() -> tuple[tuple[EpisodeRecord, ...], str]:
         async with replaying.replay_ports(loaded) as ports:
             made = await replay(plan, ports, progress=progress)
-            return made.runs, ports.policy.revision
+            return tuple(made.runs), ports.policy.revision
 
     runs, revision = asyncio.run(whole())
     return Ran(

@@ -60,14 +60,15 @@ def plan_of(asked: Asked, loaded: Loaded) -> tuple[ReplayPlan, Sequence[str]]:
 def order_of(asked: Asked, plan: ReplayPlan, loaded: Loaded) -> Order:
     """The pins of a plan. Raises SidecarError where its two sides go different ways."""
     way = _way(plan)
-    episodes = len(layout_of(plan))
+    layout = layout_of(plan)
+    episodes = len(layout)
     return Order(
         asked=asked,
         way=way,
         plan_digest=plan.suite_digest,
         tools=plan.group.tools,
         episodes=episodes,
-        size=size_of(episodes, way),
+        size=size_of(episodes, way, len(layout.sides) * layout.runs),
         seed=plan.seed,
         keep="all" if episodes <= WHOLE_UP_TO else "findings",
         policy_revision=asyncio.run(replaying.policy_revision(loaded)) if way == "gateway" else "",

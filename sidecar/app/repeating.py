@@ -6,13 +6,15 @@
 3. A recorded baseline is not run again; its candidate is.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from sidecar.gate.conclude import more_runs
 from sidecar.gate.policy import GatePolicy
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.run import ReplayResult, compared
+from sidecar.replay.run import ReplayResult, in_order
 from sidecar.replay.stage.driver import StagePorts
 
 
@@ -41,10 +43,9 @@ def _had(result: ReplayResult, case: str) -> int:
     return sum(run.case == case and run.side == "candidate" for run in result.runs)
 
 
-def _with(result: ReplayResult, more: tuple[EpisodeRecord, ...]) -> ReplayResult:
+def _with(result: ReplayResult, more: Iterable[EpisodeRecord]) -> ReplayResult:
     last: dict[tuple[str, str], int] = {}
     for run in result.runs:
         last[run.case, run.side] = max(last.get((run.case, run.side), 0), run.run)
     numbered = tuple(replace(run, run=last.get((run.case, run.side), 0) + run.run) for run in more)
-    runs = (*result.runs, *numbered)
-    return replace(result, runs=runs, results=compared(result.pins, runs))
+    return replace(result, runs=in_order(result.pins, (*result.runs, *numbered)))

@@ -2,13 +2,14 @@
 
 Rules
 1. A run is begun in the store before anything is run, so that whatever happens it can be resumed.
-2. Its result is read from what is kept, when all of it is there. Until then a coordinator holds no
-   record: what it needs grows with the shards that are under way, not with the run.
+2. Its result is read from what is kept, when all of it is there, one record at a time: what a
+   coordinator needs grows with the shards that are under way and with the cases, not with records.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import count, groupby, takewhile
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from sidecar.config import Loaded
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.replay.driver import ReplayPlan, pins_of
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.run import ReplayResult, compared
+from sidecar.replay.run import ReplayResult
 from sidecar.replay.shards.driver import Coordinator, Told, check_again
 from sidecar.replay.shards.layout import count_of
 from sidecar.replay.shards.model import Asked, Order
@@ -109,13 +110,10 @@ def conduct(
 def result_of(begun: Begun, kept: Callable[[int], Iterable[KeptEpisode]]) -> ReplayResult:
     """The result of what is kept: episodes from a place on, in order. Raises SidecarError (exit 2)
     where some are missing."""
-    plan, order = begun.plan, begun.order
-    pins = pins_of(plan, order.policy_revision)
-    runs = (*plan.recorded, *_whole(order, kept(0)))
+    plan = begun.plan
     return ReplayResult(
-        pins=pins,
-        runs=runs,
-        results=compared(pins, runs),
+        pins=pins_of(plan, begun.order.policy_revision),
+        runs=_Runs(begun, kept),
         started_at_ns=begun.run.created_at_ns,
         files=plan.files,
     )
@@ -173,17 +171,40 @@ def _order(run: ReplayRun) -> Order:
     return msgspec.json.decode(run.content, type=Order)
 
 
-def _whole(order: Order, kept: Iterable[KeptEpisode]) -> list[EpisodeRecord]:
-    found: list[EpisodeRecord] = []
-    for one in kept:
-        if one.place != len(found):
-            break
-        found.append(unpacked(one.content))
-    if len(found) != order.episodes:
-        shard, shards = len(found) // order.size, count_of(order.episodes, order.size)
+class _Runs(Collection[EpisodeRecord]):
+    """The runs of a replay as they are kept, read anew each time: one at a time, in order."""
+
+    def __init__(self, begun: Begun, kept: Callable[[int], Iterable[KeptEpisode]]) -> None:
+        self._order = begun.order
+        self._recorded = {one.case: one for one in begun.plan.recorded}
+        self._kept = kept
+        _all_there(self._order, kept(0))
+
+    def __len__(self) -> int:
+        return len(self._recorded) + self._order.episodes
+
+    def __contains__(self, one: object) -> bool:
+        return any(one == run for run in self)
+
+    def __iter__(self) -> Iterator[EpisodeRecord]:
+        kept = (unpacked(one.content) for one in self._kept(0))
+        for case, runs in groupby(kept, key=lambda one: one.case):
+            if case in self._recorded:
+                yield self._recorded[case]
+            yield from runs
+
+
+def _all_there(order: Order, kept: Iterable[KeptEpisode]) -> None:
+    there = sum(1 for _ in takewhile(_in_turn(), kept))
+    if there != order.episodes:
+        shard, shards = there // order.size, count_of(order.episodes, order.size)
         raise SidecarError(
-            f"episode {len(found)} of {order.episodes} is missing: shard {shard} of {shards}",
+            f"episode {there} of {order.episodes} is missing: shard {shard} of {shards}",
             do="Run the part that has it, and merge again.",
             code=ExitCode.UNDECIDED,
         )
-    return found
+
+
+def _in_turn() -> Callable[[KeptEpisode], bool]:
+    numbers = count()
+    return lambda one: one.place == next(numbers)

@@ -1,5 +1,6 @@
 """``sidecar gate``: verdicts that were given, why, and whether their evidence still holds."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -144,7 +145,7 @@ def verify(
     return ExitCode.GOOD if found.holds else ExitCode.FAILED
 
 
-def bundle_of(what: str, loaded: Loaded) -> dict[str, bytes]:
+def bundle_of(what: str, loaded: Loaded) -> Mapping[str, bytes]:
     """The files of a folder of evidence, or of a stored verdict's. Raises SidecarError."""
     if _is_folder(what):
         return read_bundle(Path(what))

@@ -16,7 +16,7 @@ import msgspec
 from processors.model.verdict import Verdict
 from sidecar import clock
 from sidecar.app.attesting import signing_keys
-from sidecar.app.concluding import Kept, Wanted, judge, planned
+from sidecar.app.concluding import Kept, Wanted, judge, planned, tidied
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
 from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
@@ -152,6 +152,8 @@ def command(
         return replay_part(loaded, named(suite, twins, config, store, more), more)
     keys = signing_keys(loaded, more["signing_keys"])
     how = Kept(policy=policy, keys=keys, folder=more["evidence"])
+    for left in tidied(loaded, how):
+        talk(f"removed {left}: evidence that a killed replay had begun to write")
     if more["resumed"] is not None or in_shards(more):
         verdict = replay_shards(loaded, named(suite, twins, config, store, more), more, how)
     else:

@@ -91,7 +91,8 @@ def run(
 
     async def whole(progress: Progress | None) -> tuple[EpisodeRecord, ...]:
         async with replaying.replay_ports(loaded) as ports:
-            return (await replay(plan, ports, concurrency=jobs or 0, progress=progress)).runs
+            result = await replay(plan, ports, concurrency=jobs or 0, progress=progress)
+            return tuple(result.runs)
 
     with episodes_progress(plan) as progress:
         runs = asyncio.run(whole(progress))

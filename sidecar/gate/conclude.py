@@ -7,10 +7,13 @@
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from sys import intern
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from processors.model.verdict import Failure, Verdict
 from sidecar.canonical import digest
@@ -18,25 +21,68 @@ from sidecar.gate.given import GateInput, Standing, standings
 from sidecar.gate.measure import Measure
 from sidecar.gate.policy import GatePolicy, day_of, exact, in_force
 from sidecar.gate.rules import TIMED, Decision, decide, status_of
-from sidecar.gate.samples import samples
-from sidecar.replay.compare import CLASSES
+from sidecar.gate.samples import CaseSamples, SampleFold, samples
+from sidecar.replay.compare import CLASSES, CaseResult, Comparing
 from sidecar.replay.record import EpisodeRecord
-from sidecar.replay.run import Pins, ReplayResult, compared
+from sidecar.replay.run import Pins, ReplayResult
 
 _NO_FAILURE = frozenset({"improved", "unchanged"})
+
+
+class Folded(Struct, frozen=True, kw_only=True):
+    """What a verdict needs of its runs. ``ended`` are the conclusions of the candidate's, by case;
+    ``runs`` how many there were on both sides."""
+
+    results: tuple[CaseResult, ...]
+    samples: tuple[CaseSamples, ...]
+    ended: dict[str, tuple[str, ...]]
+    runs: int
+
+
+def fold(pins: Pins, runs: Iterable[EpisodeRecord]) -> Folded:
+    """Runs that come in order, taken in one at a time: no more than one record a side is held.
+
+    Raises ValueError where they come in another order, or a case comes back.
+    """
+    compares: dict[str, Comparing] = {}
+    samplings: dict[str, SampleFold] = {}
+    ended: dict[str, tuple[str, ...]] = {}
+    count = 0
+    for case, of_case in groupby(runs, key=lambda one: one.case):
+        if case in compares:
+            raise ValueError(f"{case}: its runs are not together")
+        comparing = compares[case] = Comparing(pins.deterministic)
+        sampling = samplings[case] = SampleFold()
+        words: list[str] = []
+        for run in of_case:
+            comparing.add(run)
+            sampling.add(run)
+            count += 1
+            if run.side == "candidate":
+                words.append(intern(run.conclusion))
+        comparing.close()
+        ended[case] = tuple(words)
+    return Folded(
+        results=tuple(
+            compares.get(plan.case, Comparing(pins.deterministic)).result(plan)
+            for plan in pins.plans
+        ),
+        samples=tuple(samplings.get(plan.case, SampleFold()).samples(plan) for plan in pins.plans),
+        ended=ended,
+        runs=count,
+    )
 
 
 def conclude(
     result: ReplayResult, *, verdict_id: str, now_ns: int, policy: GatePolicy | None = None
 ) -> Verdict:
     """The gate's verdict on a replay, held to ``policy`` (the gate's own where there is none)."""
-    given = gate_input(result.pins, result.runs, policy or GatePolicy(), now_ns)
-    return verdict_of(result.pins, result.runs, given, verdict_id=verdict_id, now_ns=now_ns)
+    folded = fold(result.pins, result.runs)
+    given = gate_input(result.pins, folded, policy or GatePolicy(), now_ns)
+    return verdict_of(result.pins, folded, given, verdict_id=verdict_id, now_ns=now_ns)
 
 
-def gate_input(
-    pins: Pins, runs: tuple[EpisodeRecord, ...], policy: GatePolicy, now_ns: int
-) -> GateInput:
+def gate_input(pins: Pins, folded: Folded, policy: GatePolicy, now_ns: int) -> GateInput:
     """What the gate decides on; ``now_ns`` is the day that quarantines are held against."""
     known = policy.noise
     own = known is not None and (known.suite_digest, known.agent) == (
@@ -44,9 +90,9 @@ def gate_input(
         pins.baseline,
     )
     return GateInput(
-        results=compared(pins, runs),
+        results=folded.results,
         deterministic=pins.deterministic,
-        samples=samples(pins.plans, runs),
+        samples=folded.samples,
         policy=policy,
         quarantined=in_force(policy, day_of(now_ns)),
         noise=known if own else None,
@@ -54,7 +100,7 @@ def gate_input(
 
 
 def more_runs(
-    pins: Pins, runs: tuple[EpisodeRecord, ...], policy: GatePolicy | None = None
+    pins: Pins, runs: Iterable[EpisodeRecord], policy: GatePolicy | None = None
 ) -> dict[str, int]:
     """How many runs a side each suspicious case of a sampled suite should have next, by case.
 
@@ -76,19 +122,10 @@ def more_runs(
 
 
 def verdict_of(
-    pins: Pins,
-    runs: tuple[EpisodeRecord, ...],
-    given: GateInput,
-    *,
-    verdict_id: str,
-    now_ns: int,
+    pins: Pins, folded: Folded, given: GateInput, *, verdict_id: str, now_ns: int
 ) -> Verdict:
     """The verdict that an input comes to."""
     decision, cases = decide(given), standings(given)
-    ran: dict[str, list[str]] = {}
-    for run in sorted(runs, key=lambda one: one.run):
-        if run.side == "candidate":
-            ran.setdefault(run.case, []).append(run.conclusion)
     return Verdict(
         verdict_id=verdict_id,
         project=pins.project,
@@ -111,8 +148,8 @@ def verdict_of(
             "gate_policy": given.policy.digest(),
             "deterministic": pins.deterministic,
             "seeds": pins.seeds,
-            "runs": len(runs),
-            "cases": [_case(one, ran.get(one.result.case, [])) for one in cases],
+            "runs": folded.runs,
+            "cases": [_case(one, folded.ended.get(one.result.case, ())) for one in cases],
             "measures": [msgspec.to_builtins(one) for one in decision.measures if _telling(one)],
             **_noise(pins, given),
         },
@@ -178,7 +215,7 @@ def _mixed(one: Standing) -> str:
     return f"passed {now} of {of_now} runs, the baseline {before} of {of_before}"
 
 
-def _case(one: Standing, runs: list[str]) -> dict[str, Any]:
+def _case(one: Standing, runs: Sequence[str]) -> dict[str, Any]:
     result = one.result
     told = {
         "case": result.case,
@@ -187,7 +224,7 @@ def _case(one: Standing, runs: list[str]) -> dict[str, Any]:
         "class": one.case_class,
         "baseline": result.baseline,
         "candidate": result.candidate,
-        "runs": runs,
+        "runs": list(runs),
     }
     return told if one.chance is None else {**told, "chance": one.chance, "more_runs": one.more}
 

@@ -2,38 +2,43 @@
 
 **Rules**
 1. The bundle holds all a verdict was made from: plan, documents, policy, tools, every run, the
-   gate's input, the comparison, and where it ran.
+   gate's input, the comparison, and where it ran. It is made a file at a time, of runs that are
+   read one at a time.
 2. The manifest lists each file's size and SHA-256; its root (``merkle.py``) is signed, and kept
    with the stored verdict. The manifest and the statements stand outside it.
 3. Anybody with the bundle can make the verdict again, without the store; ``examine.py`` does.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
+import zstandard
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct, structs
 
 from processors.model.verdict import Verdict
 from sidecar.canonical import canonical, sha256
 from sidecar.gate import dsse, merkle
-from sidecar.gate.conclude import gate_input
-from sidecar.gate.policy import GatePolicy
+from sidecar.gate.given import GateInput
+from sidecar.gate.spelling import encoded, parts
 from sidecar.gate.statement import Made, statements
-from sidecar.replay.record import EpisodeRecord
+from sidecar.replay.record import EpisodeRecord, is_slim
 from sidecar.replay.run import ReplayResult
 
-FORMAT: Final = "agenttwin-evidence/2"
+FORMAT: Final = "agenttwin-evidence/3"
 MANIFEST: Final = "MANIFEST.json"
 STATEMENTS: Final = "STATEMENTS.jsonl"
 PINS, VERDICT, CASES = "plan.json", "verdict.json", "comparison.json"
 POLICY, INPUT, TOOLS, ENVIRONMENT = (
     "gate-policy.json", "gate-input.json", "tools.json", "environment.json",
 )  # fmt: skip
-KEYS, RUNS, INPUTS = "keys/", "cases/", "inputs/"
+KEYS, RUNS, SLIM, INPUTS = "keys/", "cases/", "runs/", "inputs/"
+SLIM_RUNS: Final = 500
+"""So many slim records stand in one file."""
 NAME_MAX: Final = 180
+_LEVEL: Final = 3
 README: Final = "README.txt"
 _README = b"""Evidence of a gate verdict. Nothing here needs the store it came from.
 
@@ -62,83 +67,125 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     files: tuple[FileEntry, ...]
 
 
-class Bundle(Struct, frozen=True, kw_only=True):
-    """A bundle before it is written: files by path, the manifest, and the verdict with its root."""
+class Sealed(Struct, frozen=True, kw_only=True):
+    """What stands outside the manifest, and the verdict as it is stored: with the bundle's root."""
 
     files: dict[str, bytes]
     manifest: Manifest
     verdict: Verdict
 
 
+class Bundle(Struct, frozen=True, kw_only=True):
+    """A bundle that is to be written: files in pieces, each made when it is asked for, and what
+    seals their list."""
+
+    contents: Iterable[tuple[str, Iterable[bytes]]]
+    seal: Callable[[Iterable[FileEntry]], Sealed]
+
+
 def bundle(
     result: ReplayResult,
+    given: GateInput,
     verdict: Verdict,
     *,
     folder: str,
     made: Made,
     keys: Sequence[Ed25519PrivateKey],
-    policy: GatePolicy | None = None,
 ) -> Bundle:
-    """The files of the evidence; ``folder`` is where they will stand, as the verdict names it."""
-    policy, pins = policy or GatePolicy(), result.pins
-    files: dict[str, bytes] = {
-        PINS: encoded(pins),
-        POLICY: encoded(policy),
-        INPUT: encoded(gate_input(pins, result.runs, policy, verdict.created_at_ns)),
-        CASES: encoded(result.results),
-        VERDICT: encoded(verdict),
-        TOOLS: encoded(made.tools),
-        ENVIRONMENT: encoded(made.environment),
-        README: _README,
-        **{f"{INPUTS}{_safe(name)}": data for name, data in result.files.items()},
-        **{f"{KEYS}{_file_of(key)}": dsse.public_pem(key.public_key()) for key in keys},
-    }
-    for run in result.runs:
-        files[run_path(run)] = encoded(run)
-    manifest = manifest_of(files)
-    lines = [
-        dsse.encoded(dsse.signed(one, keys))
-        for one in statements(pins, verdict, manifest.root, made)
-    ]
-    evidence = {
-        **verdict.evidence,
-        "folder": folder,
-        "root": manifest.root,
-        "signed_by": [dsse.keyid(key.public_key()) for key in keys],
-    }
-    return Bundle(
-        files={
-            **files,
-            MANIFEST: encoded(manifest),
-            STATEMENTS: b"".join(line + b"\n" for line in lines),
-        },
-        manifest=manifest,
-        verdict=structs.replace(verdict, evidence=evidence),
-    )
+    """The evidence of a verdict; ``folder`` is where it will stand, as the verdict names it."""
+
+    def seal(entries: Iterable[FileEntry]) -> Sealed:
+        manifest = manifest_of(entries)
+        lines = [
+            dsse.encoded(dsse.signed(one, keys))
+            for one in statements(result.pins, verdict, manifest.root, made)
+        ]
+        evidence = {
+            **verdict.evidence,
+            "folder": folder,
+            "root": manifest.root,
+            "signed_by": [dsse.keyid(key.public_key()) for key in keys],
+        }
+        return Sealed(
+            files={
+                MANIFEST: encoded(manifest),
+                STATEMENTS: b"".join(line + b"\n" for line in lines),
+            },
+            manifest=manifest,
+            verdict=structs.replace(verdict, evidence=evidence),
+        )
+
+    return Bundle(contents=_contents(result, given, verdict, made, keys), seal=seal)
+
+
+def _contents(
+    result: ReplayResult,
+    given: GateInput,
+    verdict: Verdict,
+    made: Made,
+    keys: Sequence[Ed25519PrivateKey],
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    yield PINS, (encoded(result.pins),)
+    yield POLICY, (encoded(given.policy),)
+    yield INPUT, parts(given)
+    yield CASES, parts(given.results)
+    yield VERDICT, (encoded(verdict),)
+    yield TOOLS, (encoded(made.tools),)
+    yield ENVIRONMENT, (encoded(made.environment),)
+    yield README, (_README,)
+    for name, data in result.files.items():
+        yield f"{INPUTS}{_safe(name)}", (data,)
+    for key in keys:
+        yield f"{KEYS}{_file_of(key)}", (dsse.public_pem(key.public_key()),)
+    yield from _runs(result.runs)
+
+
+def _runs(runs: Iterable[EpisodeRecord]) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Each whole record in a file of its own, the slim ones many together, in order."""
+    lines: list[bytes] = []
+    number = 0
+    for run in runs:
+        if not is_slim(run):
+            yield run_path(run), (encoded(run),)
+            continue
+        lines.append(msgspec.json.encode(run))
+        if len(lines) == SLIM_RUNS:
+            yield slim_path(number), (slim_lines(lines),)
+            lines, number = [], number + 1
+    if lines:
+        yield slim_path(number), (slim_lines(lines),)
+
+
+def slim_path(number: int) -> str:
+    """Where the so-many-th file of slim records stands, from 0."""
+    return f"{SLIM}{number:06d}.jsonl.zst"
+
+
+def slim_lines(lines: Iterable[bytes]) -> bytes:
+    """Slim records, a line each, as one file."""
+    text = b"".join(line + b"\n" for line in lines)
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
 
 
 def run_path(run: EpisodeRecord) -> str:
     """Where a run's record stands in the bundle."""
-    return f"{RUNS}{_folder_of(run.case)}/{run.side}-{run.run}.json"
+    return f"{run_folder(run.case)}/{run.side}-{run.run}.json"
 
 
-def manifest_of(files: Mapping[str, bytes]) -> Manifest:
+def run_folder(case: str) -> str:
+    """Where the whole records of a case stand."""
+    return f"{RUNS}{_folder_of(case)}"
+
+
+def manifest_of(entries: Iterable[FileEntry]) -> Manifest:
     """The manifest of files."""
-    entries = tuple(
-        FileEntry(path=path, size=len(files[path]), sha256=sha256(files[path]))
-        for path in sorted(files)
-    )
-    return Manifest(format=FORMAT, root=root_of(entries), files=entries)
+    ordered = tuple(sorted(entries, key=lambda one: one.path))
+    return Manifest(format=FORMAT, root=root_of(ordered), files=ordered)
 
 
 def root_of(entries: Sequence[FileEntry]) -> str:
     """The root over a list of files."""
     return merkle.root([canonical(msgspec.to_builtins(one)) for one in entries])
-
-
-def encoded(value: Any) -> bytes:
-    """The one spelling of a record in a bundle."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
 def _folder_of(case: str) -> str:

@@ -10,7 +10,9 @@
 4. Everything wrong is a sentence that names its place; nothing here raises.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -21,10 +23,12 @@ from sidecar.canonical import NotCanonical, sha256
 from sidecar.evaluate.score import concluded
 from sidecar.gate import dsse
 from sidecar.gate import evidence as names
-from sidecar.gate.conclude import gate_input, verdict_of
-from sidecar.gate.evidence import FORMAT, MANIFEST, STATEMENTS, Manifest, encoded, root_of
+from sidecar.gate.conclude import Folded, fold, gate_input, verdict_of
+from sidecar.gate.evidence import FORMAT, MANIFEST, STATEMENTS, FileEntry, Manifest, root_of
 from sidecar.gate.given import GateInput
 from sidecar.gate.policy import GatePolicy
+from sidecar.gate.rerun import runs_of
+from sidecar.gate.spelling import encoded, parts
 from sidecar.gate.statement import Made, statements
 from sidecar.replay.record import EpisodeRecord
 from sidecar.replay.run import Pins
@@ -51,6 +55,7 @@ class Integrity(Struct, frozen=True, kw_only=True):
 
     faults: tuple[str, ...]
     root: str = ""
+    files: tuple[FileEntry, ...] = ()
     signers: tuple[str, ...] = ()
     verdict: Verdict | None = None
 
@@ -60,44 +65,58 @@ def integrity(files: Mapping[str, bytes]) -> Integrity:
     found = [*_file_faults(files)]
     if found:
         return Integrity(faults=tuple(found))
-    root = msgspec.json.decode(files[MANIFEST], type=Manifest).root
+    manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
+    root = manifest.root
     try:
         verdict = msgspec.json.decode(files[names.VERDICT], type=Verdict)
         signers = _signers(files, verdict, root)
     except _UNREADABLE as error:
         return Integrity(faults=(f"{STATEMENTS} does not hold: {error}",), root=root)
-    return Integrity(faults=(), root=root, signers=signers, verdict=verdict)
+    return Integrity(faults=(), root=root, files=manifest.files, signers=signers, verdict=verdict)
 
 
 def derive(files: Mapping[str, bytes]) -> Derived:
-    """The verdict that the runs of a bundle come to, and its digest."""
+    """The verdict that the runs of a bundle come to, and its digest.
+
+    ``files`` are asked for one at a time, runs in order, and no run is held once it is taken in.
+    """
+    strange: dict[str, None] = {}
     try:
         pins = msgspec.json.decode(files[names.PINS], type=Pins)
         policy = msgspec.json.decode(files[names.POLICY], type=GatePolicy)
         tools = msgspec.json.decode(files[names.TOOLS], type=dict[str, str])
         said = msgspec.json.decode(files[names.VERDICT], type=Verdict)
-        placed = {
-            path: msgspec.json.decode(files[path], type=EpisodeRecord)
-            for path in sorted(files)
-            if path.startswith(names.RUNS)
-        }
-        runs = tuple(placed.values())
-        strange = tuple(
-            dict.fromkeys(
-                one
-                for path, run in placed.items()
-                for one in (*_misplaced(path, run), *_strange(run, tools))
-            )
-        )
+        folded = _folded(pins, _known(runs_of(files, pins), tools, strange))
         if strange:
-            return Derived(faults=strange)
-        given = gate_input(pins, runs, policy, said.created_at_ns)
-        made = verdict_of(pins, runs, given, verdict_id=said.verdict_id, now_ns=said.created_at_ns)
+            return Derived(faults=tuple(strange))
+        given = gate_input(pins, folded, policy, said.created_at_ns)
+        made = verdict_of(
+            pins, folded, given, verdict_id=said.verdict_id, now_ns=said.created_at_ns
+        )
     except _UNREADABLE as error:
-        return Derived(faults=(f"the records cannot be read: {error}",))
+        return Derived(faults=tuple(strange) or (f"the records cannot be read: {error}",))
     return Derived(
         digest=made.digest, status=made.status, faults=tuple(_unlike(files, made, said, given))
     )
+
+
+def _folded(pins: Pins, runs: Iterator[EpisodeRecord]) -> Folded:
+    """The runs taken in. What stands in a wrong place comes out of turn: the rest is looked at all
+    the same, so that all of it is told."""
+    try:
+        return fold(pins, runs)
+    except ValueError:
+        deque(runs, maxlen=0)
+        raise
+
+
+def _known(
+    runs: Iterable[tuple[str, EpisodeRecord]], tools: Mapping[str, str], strange: dict[str, None]
+) -> Iterator[EpisodeRecord]:
+    """The runs as they come; what is strange of them is noted, each thing once."""
+    for path, run in runs:
+        strange.update(dict.fromkeys((*_misplaced(path, run), *_strange(path, run, tools))))
+        yield run
 
 
 def needs_statistics(files: Mapping[str, bytes]) -> bool:
@@ -193,15 +212,14 @@ def _commit(payloads: Iterable[bytes]) -> str:
 
 
 def _misplaced(path: str, run: EpisodeRecord) -> Iterator[str]:
-    if names.run_path(run) != path:
+    if names.run_path(run) != path and not path.startswith(names.SLIM):
         yield f"{path}: it holds run {run.run} of the {run.side} of {run.case}"
     found = concluded(run.scores)
     if found != run.conclusion:
         yield f"{path}: its scores come to {found}, it says {run.conclusion}"
 
 
-def _strange(run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
-    place = names.run_path(run)
+def _strange(place: str, run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
     recorded = run.agent.ending == "recorded"
     for event in run.events:
         if event.tool not in tools and event.kind != "gap":
@@ -217,9 +235,19 @@ def _strange(run: EpisodeRecord, tools: Mapping[str, str]) -> Iterator[str]:
 def _unlike(
     files: Mapping[str, bytes], made: Verdict, said: Verdict, given: GateInput
 ) -> Iterator[str]:
-    if encoded(given) != files.get(names.INPUT):
+    if not _is_spelt(given, files.get(names.INPUT, b"")):
         yield f"{names.INPUT} is not what the records come to"
-    if encoded(given.results) != files.get(names.CASES):
+    if not _is_spelt(given.results, files.get(names.CASES, b"")):
         yield f"{names.CASES} is not what the records come to"
     if made.digest == said.digest and encoded(made) != encoded(said):
         yield f"{names.VERDICT} says more than the records come to"
+
+
+def _is_spelt(value: Any, data: bytes) -> bool:
+    """Whether these are a record's bytes, without making them all at once."""
+    seen, at = memoryview(data), 0
+    for part in parts(value):
+        if seen[at : at + len(part)] != part:
+            return False
+        at += len(part)
+    return at == len(data)

@@ -2,35 +2,48 @@
 
 Rules
 1. A bundle is written under a temporary name and renamed when whole: a folder that is there is
-   complete.
+   complete. Its writer holds what is under way, so that what a killed one left is known as such.
 2. Folders and files are for their owner only: runs may hold what the agent saw.
 3. A log is added to under a lock, and is on the disk before anybody is told of the verdict.
 """
 
 import fcntl
+import hashlib
 import os
+import re
 import shutil
 import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.expression.document import convert, read, report
 from sidecar.gate.chain import Entry, entries, following, line_of
-from sidecar.gate.evidence import Bundle
+from sidecar.gate.evidence import Bundle, FileEntry, Sealed
 from sidecar.gate.policy import GatePolicy, day_of, policy_problems
 from sidecar.gate.rules import RULES
 from sidecar.plain import plain
 
+PART = ".part"
+_OURS = re.compile(r"[0-9a-f]{32}")
+"""A verdict's id: what else ends so in a folder that somebody named is theirs."""
 
-def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Write all files into ``folder``, which must not be there yet. Raises SidecarError."""
-    part = folder.with_name(folder.name + ".part")
+
+def write_bundle(bundle: Bundle, folder: Path) -> Sealed:
+    """Write a bundle into ``folder``, which must not be there yet, file by file. Raises
+    SidecarError.
+    """
+    part = folder.with_name(folder.name + PART)
     try:
         part.mkdir(parents=True, mode=0o700)
-        for name, data in bundle.files.items():
-            _write(part / name, data)
-        part.rename(folder)
+        with _held(part):
+            entries = [_written(part, name, data) for name, data in bundle.contents]
+            sealed = bundle.seal(entries)
+            for name, data in sealed.files.items():
+                _written(part, name, (data,))
+            part.rename(folder)
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
         raise SidecarError(
@@ -38,18 +51,90 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
             where=str(folder),
             do="Check that the folder is writable and has free space.",
         ) from error
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    return sealed
 
 
-def read_bundle(folder: Path) -> dict[str, bytes]:
-    """All files of a bundle by relative path. Raises SidecarError."""
+def remove_parts(folder: Path) -> list[Path]:
+    """Remove what replays that were killed had begun to write into a folder of evidence, and say
+    what. One that is being written is left alone: its writer holds it."""
+    if not folder.is_dir():
+        return []
+    return [one for one in sorted(folder.glob(f"*{PART}")) if _is_left(one) and _removed(one)]
+
+
+def _is_left(part: Path) -> bool:
+    name = part.name.removesuffix(PART)
+    return bool(_OURS.fullmatch(name)) and stat.S_ISDIR(part.lstat().st_mode)
+
+
+def _removed(part: Path) -> bool:
+    try:
+        with _held(part, wait=False):
+            shutil.rmtree(part)
+    except OSError:  # its writer lives, or it is not ours to remove
+        return False
+    return True
+
+
+@contextmanager
+def _held(part: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a folder, as long as this process lives. Raises OSError."""
+    descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_bundle(folder: Path) -> Mapping[str, bytes]:
+    """All files of a bundle by relative path, each read when it is asked for. Raises SidecarError,
+    then too."""
     if not folder.is_dir():
         raise SidecarError("there is no evidence", where=str(folder), do="Was it moved or deleted?")
+    with _reading(folder):
+        return _Folder(
+            folder,
+            [
+                path.relative_to(folder).as_posix()
+                for path in sorted(folder.rglob("*"))
+                if _is_own_file(path, folder)
+            ],
+        )
+
+
+class _Folder(Mapping[str, bytes]):
+    """The files of a bundle, none of them held."""
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._names:
+            raise KeyError(name)
+        with _reading(self._folder):
+            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
     try:
-        return {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in sorted(folder.rglob("*"))
-            if _is_own_file(path, folder)
-        }
+        yield
     except OSError as error:
         raise SidecarError(
             f"the evidence cannot be read: {error.strerror}", where=str(folder)
@@ -148,10 +233,16 @@ def _append(descriptor: int, line: bytes) -> None:
         raise
 
 
-def _write(path: Path, data: bytes) -> None:
+def _written(part: Path, name: str, pieces: Iterable[bytes]) -> FileEntry:
+    """Write one file of a bundle; its entry in the manifest."""
+    path, size, seen = part / name, 0, hashlib.sha256()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        for piece in pieces:
+            file.write(piece)
+            seen.update(piece)
+            size += len(piece)
         file.flush()
         os.fsync(file.fileno())
+    return FileEntry(path=name, size=size, sha256=f"sha256:{seen.hexdigest()}")

@@ -4,9 +4,12 @@ network or tools.
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from subprocess import PIPE
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Final
 
 import msgspec
@@ -15,6 +18,8 @@ from msgspec import Struct
 
 import sidecar
 from processors.model.verdict import Verdict
+from sidecar.canonical import sha256
+from sidecar.gate.asked import answered
 from sidecar.gate.chain import log_faults
 from sidecar.gate.examine import Derived, Integrity, integrity, stored_faults, verdict_faults
 
@@ -55,7 +60,7 @@ def verify_bundle(
     found = [*whole.faults, *_claims(whole, trusted, stored)]
     derived = Derived()
     if not found and whole.verdict is not None:
-        derived = derive_clean(files)
+        derived = derive_clean(files, {one.path: one.sha256 for one in whole.files})
         found += verdict_faults(derived, whole.verdict)
     known = whole.verdict or (stored.verdict if stored else None)
     return Verified(
@@ -85,25 +90,70 @@ def _claims(
         yield from log_faults(stored.log, verdict.verdict_id, whole.root, verdict.digest)
 
 
-def derive_clean(files: Mapping[str, bytes]) -> Derived:
-    """What a bundle comes to, as a process says that has nothing but the bundle."""
+def derive_clean(files: Mapping[str, bytes], listed: Mapping[str, str] | None = None) -> Derived:
+    """What a bundle comes to, as a process says that has nothing but the bundle.
+
+    ``listed`` are the digests that its files had when they were found whole: one that has another
+    by now is told.
+    """
     (package,) = sidecar.__path__
     command = [sys.executable, "-I", "-B", "-c", _PROGRAM, str(Path(package).parent)]
-    with TemporaryDirectory(prefix="sidecar-clean-") as folder:
-        try:
-            done = subprocess.run(  # noqa: S603 (our own interpreter, no shell)
-                command,
-                input=msgspec.msgpack.encode(dict(files)),
-                capture_output=True,
-                env={},
-                cwd=folder,
-                timeout=SECONDS_MAX,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Derived(faults=(f"the clean process gave no answer: {error}",))
+    with TemporaryDirectory(prefix="sidecar-clean-") as folder, TemporaryFile() as told:
+        running = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
+            command, stdin=PIPE, stdout=PIPE, stderr=told, env={}, cwd=folder
+        )
+        with running, _at_most(running, SECONDS_MAX) as late:
+            try:
+                found = _asked(running, files, listed or {})
+            except _Changed as error:
+                return Derived(faults=(str(error),))
+            except (OSError, msgspec.DecodeError):
+                found = None  # it says why on stderr
+            finally:
+                running.kill()
+        told.seek(0)
+        last = told.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+    if found is not None:
+        return found
+    if late.is_set():
+        return Derived(faults=(f"the clean process gave no answer in {SECONDS_MAX:g} s",))
+    return Derived(faults=(f"the clean process ended with {running.returncode}: {last}",))
+
+
+class _Changed(Exception):
+    """A file is not as it was found whole."""
+
+
+def _asked(
+    running: "subprocess.Popen[bytes]", files: Mapping[str, bytes], listed: Mapping[str, str]
+) -> Derived | None:
+    """What it comes to; each file it asks for is held against its digest once more."""
+
+    def read(name: str) -> bytes:
+        data = files[name]
+        if name in listed and sha256(data) != listed[name]:
+            raise _Changed(f"{name} was changed while it was read")
+        return data
+
+    assert running.stdin is not None and running.stdout is not None
+    found = answered(list(files), read, running.stdout, running.stdin)
+    if found is None:
+        running.wait()
+    return found
+
+
+@contextmanager
+def _at_most(running: "subprocess.Popen[bytes]", seconds: float) -> Iterator[threading.Event]:
+    """End a process that takes longer; whether it did."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        running.kill()
+
+    clock = threading.Timer(seconds, end)
+    clock.start()
     try:
-        return msgspec.json.decode(done.stdout, type=Derived)
-    except msgspec.DecodeError:
-        last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return Derived(faults=(f"the clean process ended with {done.returncode}: {last}",))
+        yield late
+    finally:
+        clock.cancel()

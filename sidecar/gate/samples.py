@@ -9,7 +9,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from processors.model.verdict import Score
 from sidecar.canonical import digest
@@ -44,7 +44,10 @@ _TRAJECTORY: Final = frozenset(
 )
 
 
-class Sample(Struct, frozen=True, kw_only=True):
+_NOTHING: Final[dict[str, int]] = {}
+
+
+class Sample(Struct, frozen=True, kw_only=True, gc=False):
     """One run. ``rubric`` is (held, asked) of its expectations on the way it took."""
 
     run: int
@@ -78,24 +81,44 @@ class CaseSamples(Struct, frozen=True, kw_only=True):
         return sum(known), len(known)
 
 
-def samples(plans: Iterable[Plan], runs: Iterable[EpisodeRecord]) -> tuple[CaseSamples, ...]:
-    """The cases in order, with their runs in order."""
-    found: dict[str, dict[str, list[Sample]]] = {}
-    recorded = set()
-    for run in sorted(runs, key=lambda one: one.run):
-        found.setdefault(run.case, {}).setdefault(run.side, []).append(sample(run))
-        if run.side == "baseline" and run.agent.ending == "recorded":
-            recorded.add(run.case)
-    return tuple(
-        CaseSamples(
+class SampleFold:
+    """The samples of one case, made of one record at a time; what is alike is held once."""
+
+    def __init__(self) -> None:
+        self._sides: dict[Side, list[Sample]] = {"baseline": [], "candidate": []}
+        self._tools: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._signatures: dict[str, str] = {}
+        self._recorded = False
+
+    def add(self, run: EpisodeRecord) -> None:
+        """Take a run in."""
+        one = sample(run)
+        shared = structs.replace(
+            one,
+            violations=one.violations or _NOTHING,
+            tools=self._tools.setdefault(one.tools, one.tools),
+            signature=self._signatures.setdefault(one.signature, one.signature),
+        )
+        self._sides[run.side].append(shared)
+        self._recorded |= run.side == "baseline" and run.agent.ending == "recorded"
+
+    def samples(self, plan: Plan) -> CaseSamples:
+        """The runs that came, in their order."""
+        return CaseSamples(
             case=plan.case,
             severity=plan.severity,
-            baseline=tuple(found.get(plan.case, {}).get("baseline", ())),
-            candidate=tuple(found.get(plan.case, {}).get("candidate", ())),
-            recorded=plan.case in recorded,
+            baseline=tuple(self._sides["baseline"]),
+            candidate=tuple(self._sides["candidate"]),
+            recorded=self._recorded,
         )
-        for plan in plans
-    )
+
+
+def samples(plans: Iterable[Plan], runs: Iterable[EpisodeRecord]) -> tuple[CaseSamples, ...]:
+    """The cases in order, with their runs in order."""
+    folds: dict[str, SampleFold] = {}
+    for run in sorted(runs, key=lambda one: one.run):
+        folds.setdefault(run.case, SampleFold()).add(run)
+    return tuple(folds.get(plan.case, SampleFold()).samples(plan) for plan in plans)
 
 
 def sample(record: EpisodeRecord) -> Sample:

@@ -1,8 +1,8 @@
 """A process that makes a verdict again from a bundle it is handed, and can do nothing else.
 
 **Rules**
-1. It is started with no environment, in an empty folder, without the store: the bundle comes in on
-   stdin, what it comes to goes out on stdout.
+1. It is started with no environment, in an empty folder, without the store: it asks on stdout for
+   the files of the bundle, which come in on stdin, and says there what it comes to.
 2. Once all code is loaded, an audit hook that cannot be taken back refuses network, processes,
    databases, and every file but the program's own: a tool, a twin or a store cannot be reached.
 """
@@ -12,8 +12,6 @@ import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
-
-import msgspec
 
 _DENIED = ("socket.", "subprocess.", "sqlite3.", "ctypes.dlopen", "os.exec", "os.posix_spawn")
 _ALSO = frozenset(
@@ -26,14 +24,15 @@ _ALSO = frozenset(
 
 
 def main() -> None:
-    """Read a bundle (MessagePack, path to bytes), write what it comes to (JSON)."""
+    """Ask for the files of a bundle, say what it comes to."""
+    from sidecar.gate.asked import Asking
     from sidecar.gate.examine import derive, needs_statistics
 
-    files = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=dict[str, bytes])
+    files = Asking(sys.stdin.buffer, sys.stdout.buffer)
     if needs_statistics(files):
         importlib.import_module("sidecar.gate.sampled")  # a second, which others need not wait
     _seal()
-    sys.stdout.buffer.write(msgspec.json.encode(derive(files)))
+    files.tell(derive(files))
 
 
 def _seal() -> None:

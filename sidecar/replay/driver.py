@@ -32,7 +32,7 @@ from sidecar.replay.process import Launch, run_agent
 from sidecar.replay.record import AgentExit, EpisodeRecord, Side
 from sidecar.replay.reference import AgentRef
 from sidecar.replay.remote.client import RemoteAgents, refuse_undialable
-from sidecar.replay.run import Pins, ReplayResult, compared
+from sidecar.replay.run import Pins, ReplayResult, in_order
 from sidecar.replay.stage.driver import Stage, StagePorts
 from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup
 from sidecar.twins.scenario import Case
@@ -98,11 +98,9 @@ async def replay(
     async with company(plan, ports, concurrency=concurrency, progress=progress) as running:
         runs = await running.run(_jobs(plan))
     pins = pins_of(plan, ports.policy.revision)
-    everything = (*plan.recorded, *runs)
     return ReplayResult(
         pins=pins,
-        runs=everything,
-        results=compared(pins, everything),
+        runs=in_order(pins, (*plan.recorded, *runs)),
         started_at_ns=started_ns,
         files=plan.files,
     )

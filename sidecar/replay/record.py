@@ -5,10 +5,11 @@ Rules
 2. Its digest covers what was done, what came of it and how rules scored it, without ids and times;
    what is measured, or a judge's word, may differ between two runs of one behaviour.
 3. A void record says why; nothing is concluded from it.
-4. A run without an answer is no evidence of how the agent answers: ``unanswered`` says why.
+4. A slim record says so (``is_slim``): of its steps only the names of the tools are there.
+5. A run without an answer is no evidence of how the agent answers: ``unanswered`` says why.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +26,8 @@ from sidecar.replay.scrub import Scrubber
 from sidecar.twins.user import Turn
 
 Side = Literal["baseline", "candidate"]
+STEPS_LEFT_OUT: Final = "steps_left_out"
+"""The warning of a slim record: what its run did step by step was not kept."""
 Ending = Literal[
     "completed",
     "failed",
@@ -69,6 +72,11 @@ class EpisodeRecord(Struct, frozen=True, kw_only=True):
     void: str | None = None
     duration_ms: int = 0
     opinions: dict[str, Opinion] = {}
+
+
+def is_slim(record: EpisodeRecord) -> bool:
+    """Whether a record's steps were left out."""
+    return any(one.code == STEPS_LEFT_OUT for one in record.trace.warnings)
 
 
 def unanswered(agent: AgentExit, trace: AgentTrace) -> str | None:

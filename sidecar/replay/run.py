@@ -5,6 +5,8 @@ Rules
 2. The comparison can be made again from the runs alone (``gate verify`` does).
 """
 
+from collections.abc import Collection, Iterable
+
 from msgspec import Struct
 
 from sidecar.replay.compare import CaseResult, Plan, compare
@@ -36,20 +38,30 @@ class Pins(Struct, frozen=True, kw_only=True):
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):
-    """Runs in order of case, side and run. ``files`` are the documents the plan was read from."""
+    """``runs`` in order of case, side and run; they can be gone through more than once, and need
+    not be in memory. ``files`` are the documents the plan was read from."""
 
     pins: Pins
-    runs: tuple[EpisodeRecord, ...]
-    results: tuple[CaseResult, ...]
+    runs: Collection[EpisodeRecord]
     started_at_ns: int
     files: dict[str, bytes] = {}
 
+    @property
+    def results(self) -> tuple[CaseResult, ...]:
+        """The comparison of the runs, made anew."""
+        return compared(self.pins, self.runs)
 
-def compared(pins: Pins, runs: tuple[EpisodeRecord, ...]) -> tuple[CaseResult, ...]:
-    """The comparison of these runs."""
-    sides: dict[str, dict[str, list[EpisodeRecord]]] = {"baseline": {}, "candidate": {}}
-    for run in sorted(runs, key=lambda one: one.run):
-        sides[run.side].setdefault(run.case, []).append(run)
-    return compare(
-        pins.plans, sides["baseline"], sides["candidate"], deterministic=pins.deterministic
-    )
+
+def in_order(pins: Pins, runs: Iterable[EpisodeRecord]) -> tuple[EpisodeRecord, ...]:
+    """Runs in order of case, side and run."""
+    places = {plan.case: number for number, plan in enumerate(pins.plans)}
+
+    def turn(one: EpisodeRecord) -> tuple[int, str, str, int]:
+        return places.get(one.case, len(places)), one.case, one.side, one.run
+
+    return tuple(sorted(runs, key=turn))
+
+
+def compared(pins: Pins, runs: Iterable[EpisodeRecord]) -> tuple[CaseResult, ...]:
+    """The comparison of these runs, which come in order."""
+    return compare(pins.plans, runs, deterministic=pins.deterministic)

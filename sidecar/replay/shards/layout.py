@@ -55,11 +55,13 @@ class Shard(Struct, frozen=True, kw_only=True):
     places: tuple[int, ...]
 
 
-def size_of(episodes: int, way: Literal["twins", "gateway"]) -> int:
+def size_of(episodes: int, way: Literal["twins", "gateway"], together: int = 1) -> int:
     """Episodes of one shard: few enough for every worker to get some, at most some seconds' work
-    where an agent is a process of its own."""
+    where an agent is a process of its own. The episodes of one case stay ``together``, where so
+    many are no more than that."""
     most = EPISODES_MAX if way == "twins" else _PROCESS_EPISODES_MAX
-    return max(1, min(most, episodes // _SHARDS_LEAST))
+    size = max(1, min(most, episodes // _SHARDS_LEAST))
+    return size if together > most else max(1, size // together) * together
 
 
 def count_of(episodes: int, size: int) -> int:

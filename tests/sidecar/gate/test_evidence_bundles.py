@@ -13,26 +13,28 @@ from tier import examples
 from processors.model.call import Receipt
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Score, Verdict
+from sidecar.canonical import sha256
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate import dsse
-from sidecar.gate.conclude import conclude
+from sidecar.gate.conclude import conclude, fold, gate_input
 from sidecar.gate.evidence import (
     MANIFEST,
     STATEMENTS,
-    Bundle,
+    FileEntry,
     bundle,
-    encoded,
     manifest_of,
     run_path,
 )
 from sidecar.gate.examine import derive, integrity, stored_faults, verdict_faults
 from sidecar.gate.files import read_bundle, write_bundle
+from sidecar.gate.policy import GatePolicy
 from sidecar.gate.report import junit, verdict_markdown, verdict_text
 from sidecar.gate.report.verdict import verdict_report
+from sidecar.gate.spelling import encoded
 from sidecar.gate.statement import Made
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import AgentExit, EpisodeRecord
-from sidecar.replay.run import Pins, ReplayResult, compared
+from sidecar.replay.run import Pins, ReplayResult
 
 
 def record(side, run, conclusion, *, case="a/b", void=None):
@@ -81,7 +83,6 @@ def result(candidate="failed", **more):
     return ReplayResult(
         pins=pins,
         runs=runs,
-        results=compared(pins, runs),
         started_at_ns=5,
         files={"suite.yaml": b"suite: s\n", "../evil": b"x"},
     )
@@ -92,16 +93,42 @@ OTHER = Ed25519PrivateKey.from_private_bytes(b"o" * 32)
 MADE = Made(tools={"pay": "irreversible"}, commit="0" * 40, environment={"python": "3"})
 
 
-def packed(found, verdict, folder="x", keys=(KEY,), made=MADE):
-    return bundle(found, verdict, folder=folder, made=made, keys=keys)
+def unsealed(found, verdict, folder="x", keys=(KEY,), made=MADE):
+    folded = fold(found.pins, found.runs)
+    given = gate_input(found.pins, folded, GatePolicy(), verdict.created_at_ns)
+    return bundle(found, given, verdict, folder=folder, made=made, keys=keys)
+
+
+class Whole:
+    """A bundle in memory, as its folder holds it."""
+
+    def __init__(self, unsealed):
+        files = {path: b"".join(pieces) for path, pieces in unsealed.contents}
+        sealed = unsealed.seal(entries_of(files))
+        self.files, self.verdict = {**files, **sealed.files}, sealed.verdict
+        self.manifest = sealed.manifest
+
+
+def entries_of(files):
+    return [FileEntry(path=p, size=len(d), sha256=sha256(d)) for p, d in files.items()]
+
+
+def in_folder(files, folder):
+    """What a folder holds of these files and what seals them."""
+    made = unsealed(result(), WHOLE.verdict)
+    contents = [(path, (data,)) for path, data in files.items()]
+    write_bundle(msgspec.structs.replace(made, contents=contents), folder)
+    return dict(read_bundle(folder))
+
+
+def packed(*of, **how):
+    return Whole(unsealed(*of, **how))
 
 
 def made(folder, **how):
     found = result(**how)
     verdict = conclude(found, verdict_id="v1", now_ns=9)
-    whole = packed(found, verdict, str(folder))
-    write_bundle(whole, folder)
-    return found, whole.verdict
+    return found, write_bundle(unsealed(found, verdict, str(folder)), folder).verdict
 
 
 def faults(files, verdict):
@@ -209,9 +236,7 @@ def test_a_tool_the_plan_does_not_know_or_of_another_class_holds_nothing():
 def test_a_record_that_says_otherwise_than_its_scores_or_its_place_holds_nothing():
     found = result()
     lied = [msgspec.structs.replace(one, conclusion="passed") for one in found.runs]
-    lied = msgspec.structs.replace(
-        found, runs=tuple(lied), results=compared(found.pins, tuple(lied))
-    )
+    lied = msgspec.structs.replace(found, runs=tuple(lied))
     verdict = conclude(lied, verdict_id="v1", now_ns=9)
     assert verdict.status == "PASS"
     (first, _) = derive(packed(lied, verdict).files).faults
@@ -230,8 +255,8 @@ def test_a_record_that_says_otherwise_than_its_scores_or_its_place_holds_nothing
 def test_a_comparison_that_is_not_of_the_records_is_found():
     found = result()
     verdict = conclude(found, verdict_id="v1", now_ns=9)
-    other = msgspec.structs.replace(found, results=result("passed").results)
-    assert derive(packed(other, verdict).files).faults == (
+    other = {"comparison.json": packed(result("passed"), verdict).files["comparison.json"]}
+    assert derive({**packed(found, verdict).files, **other}).faults == (
         "comparison.json is not what the records come to",
     )
 
@@ -248,7 +273,7 @@ def test_a_judges_doubt_in_any_run_of_the_candidate_warns_once_and_decides_nothi
     found = result("passed")
 
     def told(runs):
-        whole = msgspec.structs.replace(found, runs=runs, results=compared(found.pins, runs))
+        whole = msgspec.structs.replace(found, runs=runs)
         verdict = conclude(whole, verdict_id="v", now_ns=1)
         (doubts,) = [one.operands for one in verdict.findings if one.rule == "judge_doubts"] or [{}]
         return verdict.status, doubts.get("judge_doubts")
@@ -351,7 +376,7 @@ def test_runs_of_one_case_that_differ_are_told_as_attempts_of_it():
     found = result("passed")
     runs = (*found.runs[:3], record("candidate", 2, "failed"))
     runs = (*runs[:3], msgspec.structs.replace(runs[3], digest="sha256:other"))
-    mixed = msgspec.structs.replace(found, runs=runs, results=compared(found.pins, runs))
+    mixed = msgspec.structs.replace(found, runs=runs)
     told = verdict_report(conclude(mixed, verdict_id="v", now_ns=1))
     (case,) = told.cases
     assert (case.rule, case.status, told.counts.flaky) == ("flaky", "error", 1)
@@ -387,22 +412,17 @@ def test_a_void_case_is_an_error_of_the_suite_and_not_a_failure():
 def test_a_case_of_any_name_has_its_own_folder_in_the_bundle(tmp_path, name):
     folder = run_path(record("candidate", 1, "passed", case=name)).split("/")[1:-1]
     assert len(folder) == 1 and folder[0] not in (".", "..") and len(folder[0]) < 255
-    made = Bundle(
-        files={run_path(record("candidate", 1, "passed", case=name)): b"{}"},
-        manifest=WHOLE.manifest,
-        verdict=WHOLE.verdict,
-    )
-    write_bundle(made, tmp_path / "b")
-    assert read_bundle(tmp_path / "b") == made.files
-    other = run_path(record("candidate", 1, "passed", case=name + "x"))
-    assert other not in made.files
+    path = run_path(record("candidate", 1, "passed", case=name))
+    files = in_folder({path: b"{}"}, tmp_path / "b")
+    assert files[path] == b"{}"
+    assert run_path(record("candidate", 1, "passed", case=name + "x")) not in files
 
 
 @pytest.mark.requirement("EVD-01")
 @pytest.mark.parametrize("kind", ["file", "folder", "nowhere", "pipe", "instead"])
 def test_what_is_no_file_of_the_bundle_is_found(tmp_path, kind):
     folder = tmp_path / "b"
-    write_bundle(WHOLE, folder)
+    in_folder({"plan.json": b"{}"}, folder)
     strange = folder / "strange"
     if kind == "pipe":
         os.mkfifo(strange)
@@ -432,7 +452,7 @@ def test_a_verdict_of_any_shape_is_a_fault_and_never_raises(cases):
     said["evidence"]["cases"] = cases
     inside = {**WHOLE.files, "verdict.json": msgspec.json.encode(said)}
     files = {name: data for name, data in inside.items() if name not in (MANIFEST, STATEMENTS)}
-    files[MANIFEST] = encoded(manifest_of(files))
+    files[MANIFEST] = encoded(manifest_of(entries_of(files)))
     assert integrity({**files, STATEMENTS: WHOLE.files[STATEMENTS]}).faults
 
 

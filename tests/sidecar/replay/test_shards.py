@@ -15,6 +15,7 @@ from sidecar.app.loading import load_config
 from sidecar.app.running import begin, conduct, drawn, of_book, of_parts, result_of, resume
 from sidecar.errors import SidecarError
 from sidecar.gate.conclude import conclude
+from sidecar.replay.record import is_slim
 from sidecar.replay.shards.driver import Coordinator, check_again
 from sidecar.replay.shards.layout import (
     Layout,
@@ -25,7 +26,6 @@ from sidecar.replay.shards.layout import (
     size_of,
 )
 from sidecar.replay.shards.model import Asked, Lost, refuse_other_plan
-from sidecar.replay.shards.packed import slim
 from sidecar.store.sqlite.backend import SqliteBackend
 
 AGENT = """\
@@ -46,6 +46,21 @@ def blind(request, call):
 def dice(request, call):
     call("get_order", {"order_id": str(os.urandom(4))})
     return "There is no such order."
+
+
+def wordy(request, call):
+    call("get_order", {"order_id": "A-1"})
+    return good(request, call)
+
+
+TRIED = []
+
+
+def moody(request, call):
+    TRIED.append(1)
+    for _ in range(len(TRIED) % 3):
+        call("get_order", {"order_id": "A-1"})
+    return good(request, call)
 
 
 def raises(request, call):
@@ -386,10 +401,32 @@ def test_a_shard_that_kills_its_worker_is_named(sharded):
         coordinate(sharded.book, begun, Deadly(begun.order, 0))
 
 
-def test_a_slim_record_is_enough_to_judge_by(sharded):
-    result = sharded.run("blind")
-    slimmed = [slim(run) for run in result.runs]
-    assert {len(run.trace.steps) for run in slimmed if run.conclusion == "passed"} == {0}
-    assert all(run.trace.steps for run in slimmed if run.conclusion == "failed")
-    again = msgspec.structs.replace(result, runs=tuple(slimmed))
-    assert conclude(again, verdict_id="v", now_ns=1).status == "BLOCK"
+@pytest.mark.requirement("CRV-01")
+@pytest.mark.parametrize(
+    ("candidate", "deterministic", "runs"),
+    [
+        *(("good", True, 2), ("blind", True, 2), ("wordy", True, 2), ("moody", True, 3)),
+        *(("moody", False, 7), ("wordy", False, 3)),
+    ],
+)
+def test_slim_records_come_to_the_same_document_as_whole_ones(
+    replayed, monkeypatch, candidate, deterministic, runs
+):
+    importable(replayed.folder, monkeypatch)
+    sharded = Sharded(replayed, cases=4, deterministic=deterministic)
+    found = {}
+    for keep in ("all", "findings"):
+        begun = sharded.begun(candidate, runs=runs)
+        begun = msgspec.structs.replace(
+            begun, order=msgspec.structs.replace(begun.order, keep=keep)
+        )
+        if "shop_calls" in sys.modules:
+            sys.modules["shop_calls"].TRIED.clear()
+        coordinate(sharded.book, begun, executor_of("inline", begun.order, 0))
+        result = sharded.result(begun)
+        found[keep] = document(result)
+        slimmed = [one for one in result.runs if is_slim(one)]
+        assert bool(slimmed) == (keep == "findings")
+        assert not any(one.events or one.changes for one in slimmed)
+    assert found["findings"] == found["all"]
+    sharded.book.close()

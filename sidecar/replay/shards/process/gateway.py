@@ -7,9 +7,9 @@ from multiprocessing import util
 
 from sidecar import clock
 from sidecar.replay.driver import Company, Job, ReplayPlan, company
-from sidecar.replay.shards.layout import Place, Shard, kept_whole
+from sidecar.replay.shards.layout import Place, Shard
 from sidecar.replay.shards.model import Done, Order, refuse_other_policy
-from sidecar.replay.shards.packed import packed, slim
+from sidecar.replay.shards.packed import Kept, packed
 from sidecar.replay.shards.process.twins import layout_of, request_of, worker_name
 from sidecar.replay.stage.driver import StagePorts
 from sidecar.store.episodes import KeptEpisode
@@ -26,6 +26,7 @@ class GatewayWorker:
         self._ports = ports
         self._concurrency = concurrency
         self._layout = layout_of(plan)
+        self._kept = Kept(order=order, layout=self._layout, deterministic=plan.deterministic)
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._company: Company | None = None
@@ -52,14 +53,12 @@ class GatewayWorker:
             )
         records = await self._company.run([self._job(self._layout.at(n)) for n in shard.places])
         name = worker_name()
-        made = []
-        for place, record in zip(shard.places, records, strict=True):
-            whole = self._order.keep == "all" or kept_whole(place, self._order.seed)
-            content = packed(record if whole else slim(record))
-            kept = KeptEpisode(place=place, worker=name, digest=record.digest, content=content)
-            made.append(kept)
+        made = tuple(
+            KeptEpisode(place=place, worker=name, digest=one.digest, content=packed(one))
+            for place, one in zip(shard.places, self._kept.left(shard, records), strict=True)
+        )
         took_ns = clock.monotonic_ns() - started_ns
-        return Done(shard=shard.number, worker=name, took_ns=took_ns, episodes=tuple(made))
+        return Done(shard=shard.number, worker=name, took_ns=took_ns, episodes=made)
 
     def _job(self, place: Place) -> Job:
         plan, case = self._plan, self._plan.cases[place.case]

@@ -16,9 +16,9 @@ from sidecar import clock
 from sidecar.replay.direct import EndedAgent, Of, record_direct
 from sidecar.replay.driver import ReplayPlan
 from sidecar.replay.record import EpisodeRecord, Side
-from sidecar.replay.shards.layout import Layout, Place, Shard, kept_whole
+from sidecar.replay.shards.layout import Layout, Place, Shard
 from sidecar.replay.shards.model import Done, Order
-from sidecar.replay.shards.packed import packed, slim
+from sidecar.replay.shards.packed import Kept, packed
 from sidecar.replay.shards.process import called
 from sidecar.replay.shards.process.confined import confinement
 from sidecar.store.episodes import KeptEpisode
@@ -34,9 +34,9 @@ class TwinWorker:
     """Runs shards of one order; ``plan`` has been held against its pins."""
 
     def __init__(self, order: Order, plan: ReplayPlan, *, alone: bool) -> None:
-        self._order = order
         self._plan = plan
         self._layout = layout_of(plan)
+        self._kept = Kept(order=order, layout=self._layout, deterministic=plan.deterministic)
         folder, seconds = order.asked.folder, plan.deadline_s
         references = {"baseline": plan.baseline, "candidate": plan.candidate}
         self._agents: dict[Side, EndedAgent] = {
@@ -52,15 +52,13 @@ class TwinWorker:
         """The episodes of a shard."""
         started_ns = clock.monotonic_ns()
         name = worker_name()
-        made = tuple(self._kept(place, name) for place in shard.places)
+        records = [self._record(self._layout.at(place)) for place in shard.places]
+        made = tuple(
+            KeptEpisode(place=place, worker=name, digest=one.digest, content=packed(one))
+            for place, one in zip(shard.places, self._kept.left(shard, records), strict=True)
+        )
         took_ns = clock.monotonic_ns() - started_ns
         return Done(shard=shard.number, worker=name, took_ns=took_ns, episodes=made)
-
-    def _kept(self, place: int, worker: str) -> KeptEpisode:
-        record = self._record(self._layout.at(place))
-        whole = self._order.keep == "all" or kept_whole(place, self._order.seed)
-        content = packed(record if whole else slim(record))
-        return KeptEpisode(place=place, worker=worker, digest=record.digest, content=content)
 
     def _record(self, place: Place) -> EpisodeRecord:
         case = self._plan.cases[place.case]
