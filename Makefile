@@ -137,7 +137,7 @@ clean:
 
 # Agent frameworks from the registry, pinned, in an environment of their own in the user's cache.
 frameworks:
-	@if cmp -s tests/frameworks/requirements.lock "$(FRAMEWORKS)/.installed"; then :; else \
+	@if [ -x "$(FRAMEWORKS)/bin/python" ] && cmp -s tests/frameworks/requirements.lock "$(FRAMEWORKS)/.installed"; then :; else \
 		echo "installing the agent frameworks of tests/frameworks once into the user's cache"; \
 		rm -rf "$(FRAMEWORKS)" && $(PYTHON) -m venv "$(FRAMEWORKS)" \
 			&& "$(FRAMEWORKS)/bin/pip" install -q --disable-pip-version-check --require-hashes -r tests/frameworks/requirements.lock \
