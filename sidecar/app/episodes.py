@@ -26,7 +26,7 @@ from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.replay.driver import ReplayPlan
 from sidecar.replay.planning import Asked as Planned
-from sidecar.replay.reference import AgentRef, read_reference
+from sidecar.replay.reference import RECORDED, AgentRef, read_reference
 from sidecar.replay.shards.inline import Inline
 from sidecar.replay.shards.layout import Shard, size_of
 from sidecar.replay.shards.model import (
@@ -44,6 +44,7 @@ from sidecar.replay.shards.ray import RayExecutor
 from sidecar.replay.worker import takes_tools
 
 ExecutorName = Literal["inline", "process", "ray"]
+Through = Literal["", "gateway", "twins"]
 WHOLE_UP_TO = 2000
 _INLINE_UP_TO = 200
 
@@ -53,7 +54,7 @@ def plan_of(asked: Asked, loaded: Loaded) -> tuple[ReplayPlan, Sequence[str]]:
     named = Named(
         suite=asked.suite, twins=tuple(Path(one) for one in asked.twins), now_ns=asked.now_ns
     )
-    made = planning.plan_of(loaded, named, _planned(asked))
+    made = planning.plan_of(loaded, named, _planned(asked, loaded))
     return replace(made.plan, runs=asked.runs), made.notes
 
 
@@ -127,34 +128,55 @@ def _way(plan: ReplayPlan) -> Way:
     kinds = {plan.baseline.kind, plan.candidate.kind} - {"recorded"}
     if "call" not in kinds:
         return "gateway"
-    if kinds != {"call"}:
-        raise SidecarError(
-            "one side is a callable on the twins, the other goes through the gateway:"
-            " they cannot be compared",
-            where="--baseline, --candidate",
-            do="Let both be callables that take (request, call), or neither.",
-        )
     spoken = [case.id for case in plan.cases if case.user is not None]
     if spoken:
         raise SidecarError(
             f"the scenario {spoken[0]!r} has a user who answers, and a callable on the twins has no"
             " turns",
             where="--candidate",
-            do="Use an agent process (cmd:, or a callable that takes the request alone).",
+            do="Add --through gateway.",
         )
     return "twins"
 
 
-def is_handed_tools(text: str) -> bool:
-    """Whether a REF is a callable that takes (request, call)."""
-    return text.startswith("py:") and _reference(text, "REF").kind == "call"
+def runs_straight(loaded: Loaded, references: Sequence[str | None], through: Through) -> bool:
+    """Whether the agents of a replay are callables that a worker calls straight on the twins.
+
+    Not where the configuration names a policy: what is decided in production is decided in a
+    replay. Nor beside an agent that goes through the gateway: the two could not be compared.
+    Raises SidecarError where ``through`` cannot be had.
+    """
+    run = [one for one in references if one and one != RECORDED]
+    handed = bool(run) and all(map(_is_handed, run))
+    if through == "twins" and not handed:
+        raise SidecarError(
+            "only callables that take (request, call) run straight on the twins",
+            where="--through twins",
+            do="Leave it out.",
+        )
+    if through:
+        return through == "twins"
+    policy = loaded.config.policy
+    return handed and not policy.bundle and policy.engine == "embedded"
 
 
-def _planned(asked: Asked) -> Planned:
+def _is_handed(text: str) -> bool:
+    if not text.startswith("py:"):
+        return False
+    return _takes_tools(_reference(text, "REF").argv)
+
+
+def _planned(asked: Asked, loaded: Loaded) -> Planned:
+    straight = runs_straight(loaded, (asked.candidate, asked.baseline), asked.through)
+
+    def agent(text: str, option: str) -> AgentRef:
+        found = _reference(text, option)
+        return replace(found, kind="call") if straight and found.kind == "py" else found
+
     return Planned(
         project=asked.project,
-        candidate=_reference(asked.candidate, "--candidate"),
-        baseline=_reference(asked.baseline, "--baseline") if asked.baseline else None,
+        candidate=agent(asked.candidate, "--candidate"),
+        baseline=agent(asked.baseline, "--baseline") if asked.baseline else None,
         deterministic=asked.deterministic,
         deadline=asked.deadline,
         agent=asked.agent,
@@ -163,10 +185,7 @@ def _planned(asked: Asked) -> Planned:
 
 
 def _reference(text: str, option: str) -> AgentRef:
-    found = read_reference(text, option=option, python=sys.executable)
-    if found.kind == "py" and _takes_tools(found.argv):
-        return AgentRef(kind="call", text=found.text, argv=found.argv)
-    return found
+    return read_reference(text, option=option, python=sys.executable)
 
 
 @cache

@@ -85,6 +85,13 @@ _END = {
     default=None,
     help="Where episodes run [default: process for callables on twins].",
 )
+@click.option(
+    "--through",
+    type=click.Choice(["gateway", "twins"]),
+    default=None,
+    help="How callables that take (request, call) reach their tools [default: gateway where a "
+    "policy is configured, or the other side goes there; else twins].",
+)
 @click.option("--resume", "resumed", metavar="RUN", help="Go on with a run, or join it.")
 @click.option("--shards", type=click.IntRange(1, 100_000), help="Run one part of so many.")
 @click.option(
@@ -128,7 +135,7 @@ def command(
     calls of a folder of tapes without a candidate are made on the twins.
     REF is cmd:COMMAND, py:module:callable or url:http://HOST/PATH. Without --baseline (or with
     recorded) recordings are the baseline themselves. A callable that takes (request, call) runs
-    straight on the twins.
+    straight on the twins, through the gateway where a policy is configured.
 
     \b
     Example:
@@ -154,7 +161,7 @@ def command(
     how = Kept(policy=policy, keys=keys, folder=more["evidence"])
     for left in tidied(loaded, how):
         talk(f"removed {left}: evidence that a killed replay had begun to write")
-    if more["resumed"] is not None or in_shards(more):
+    if more["resumed"] is not None or in_shards(loaded, more):
         verdict = replay_shards(loaded, named(suite, twins, config, store, more), more, how)
     else:
         verdict = _replayed(loaded, suite, twins, more, how)

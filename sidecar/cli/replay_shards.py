@@ -10,7 +10,7 @@ from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.concluding import Kept, keep
-from sidecar.app.episodes import is_handed_tools
+from sidecar.app.episodes import runs_straight
 from sidecar.app.planning import shipped
 from sidecar.app.running import (
     PART,
@@ -36,11 +36,11 @@ from sidecar.store.ports import Episodes
 _NAMED = ("baseline", "candidate", "project", "agent", "deadline", "runs", "deterministic")
 
 
-def in_shards(more: dict[str, Any]) -> bool:
+def in_shards(loaded: Loaded, more: dict[str, Any]) -> bool:
     """Whether what is asked for is a run in shards: named as one, or of callables on twins."""
     if any(more[name] is not None for name in ("executor", "runs", "parts")):
         return True
-    return any(is_handed_tools(more[name] or "") for name in ("candidate", "baseline"))
+    return runs_straight(loaded, (more["candidate"], more["baseline"]), more["through"] or "")
 
 
 def named(
@@ -138,6 +138,7 @@ def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
         config=config and str(Path(config).absolute()),
         store=more["store"],
         project=_project(loaded, more["project"]),
+        through=more["through"] or "",
         deterministic=more["deterministic"],
         deadline=more["deadline"],
         agent=more["agent"],

@@ -152,6 +152,7 @@ def verdict_of(
             "cases": [_case(one, folded.ended.get(one.result.case, ())) for one in cases],
             "measures": [msgspec.to_builtins(one) for one in decision.measures if _telling(one)],
             **_noise(pins, given),
+            **_unexercised(pins),
         },
     )
 
@@ -180,6 +181,14 @@ def _noise(pins: Pins, given: GateInput) -> dict[str, Any]:
 
     found = measured(given.samples, suite_digest=pins.suite_digest, agent=pins.baseline)
     return {"noise": msgspec.to_builtins(found)}
+
+
+def _unexercised(pins: Pins) -> dict[str, Any]:
+    """What took no part, so that nothing is concluded of it."""
+    if pins.policy_revision:
+        return {}
+    said = "policy, limits and approvals were not exercised: callables ran straight on the twins"
+    return {"unexercised": [said]}
 
 
 def _counts(cases: Sequence[Standing]) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 Rules
 1. ``cmd:COMMAND`` is split as a shell would, and no shell is started. ``py:module:callable`` that
-   takes the request alone is called in a process of its own; one that takes the tools too
-   (``call``) is called by a worker, straight on the twins.
+   takes the request alone is called in a process of its own; so is one that takes the tools too,
+   unless it is called by a worker, straight on the twins (``call``).
 2. ``url:http://…`` is an agent that runs elsewhere and is asked by POST. What its address may be is
    egress's word (``egress.rules``): no userinfo, no query, no fragment.
 3. ``recorded`` is what recordings did themselves, and a baseline only.

@@ -2,7 +2,8 @@
 
 Rules
 1. The callable is called once with the request and must answer a mapping; its ``output`` is the
-   answer.
+   answer. One that takes the tools beside it is handed them, each call through the gateway, and may
+   answer anything that is JSON.
 2. The folder the replay was started in comes first on the path, as for ``python -c``.
 3. Whether it takes tools beside the request is asked of a process too (``--takes``): a coordinator
    never imports what it judges.
@@ -10,14 +11,18 @@ Rules
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 from typing import Any
 
 import msgspec
 
+from sidecar.replay.calling.client import ToolCaller
+
 _TAKES = "--takes"
 _TAKES_SECONDS = 60
+_HANDED = 2
 
 
 def takes_tools(argv: tuple[str, ...]) -> bool:
@@ -55,7 +60,11 @@ def main(argv: list[str], stdin: bytes) -> int:
     if argv[0] == _TAKES:
         sys.stdout.write(f"\n{_takes(target)}\n")
         return 0
-    answer = target(msgspec.json.decode(stdin))
+    handed = _takes(target) == _HANDED
+    given = (ToolCaller(os.environ),) if handed else ()
+    answer = target(msgspec.json.decode(stdin), *given)
+    if handed and not (isinstance(answer, dict) and "output" in answer):
+        answer = {"output": answer}
     if not isinstance(answer, dict):
         sys.stderr.write(f"{argv[0]} answered {type(answer).__name__}, not a mapping\n")
         return 1

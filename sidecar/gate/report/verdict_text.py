@@ -38,6 +38,7 @@ def render(verdict: Verdict) -> str:
         f"  {summary(verdict)}",
         *_failures(verdict),
         *_findings(verdict),
+        *(f"  note      {one}" for one in verdict.evidence.get("unexercised", ())),
         f"  verdict   {verdict.verdict_id}",
     ]
     if folder := verdict.evidence.get("folder"):

@@ -40,6 +40,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     deadline: str = ""
     agent: str = ""
     runs: int = 0
+    through: Literal["", "gateway", "twins"] = ""
 
 
 class Order(Struct, frozen=True, kw_only=True):

@@ -370,9 +370,11 @@ def test_samples_have_seeds_of_their_own_and_both_sides_the_same(replayed, monke
     assert len({run.seed for run in runs}) == 2  # of the world
 
 
-def test_a_callable_on_the_twins_is_not_compared_with_an_agent_process(sharded):
-    with pytest.raises(SidecarError, match="they cannot be compared"):
-        sharded.begun("alone")
+def test_beside_an_agent_process_a_callable_goes_through_the_gateway_too(sharded):
+    assert sharded.begun().order.way == "twins"
+    assert sharded.begun("alone").order.way == "gateway"
+    with pytest.raises(SidecarError, match="run straight on the twins"):
+        sharded.begun("alone", through="twins")
 
 
 @pytest.mark.requirement("CRV-01")
