@@ -110,10 +110,12 @@ class Seal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long published traces, and the sealed telemetry they were made from, are kept."""
+    """How long published traces, the sealed telemetry they were made from, and what items of
+    datasets say that were made from runs, are kept."""
 
     traces: str = "30d"
     content: str = "7d"
+    datasets: str = "365d"
 
 
 class Project(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -500,9 +502,9 @@ def _address_problems(path: str, address: str) -> list[Problem]:
 
 def _retention_problems(path: str, retention: Retention) -> list[Problem]:
     found = []
-    for key, text in (("traces", retention.traces), ("content", retention.content)):
+    for key in ("traces", "content", "datasets"):
         try:
-            duration_ns(text)
+            duration_ns(getattr(retention, key))
         except ValueError as error:
             found.append(Problem(f"{path}.{key}", str(error)))
     return found

@@ -11,6 +11,9 @@ from processors.model.evidence import Evidence, Outcome
 from processors.model.step import Message, Part, Step, StepDecision, Tool
 from processors.model.trace import AgentTrace, Service
 from sidecar.cli.root import root
+from sidecar.cli.tape_import import write
+from sidecar.replay.import_otlp import taped
+from sidecar.replay.import_tape import redactor_of
 from sidecar.store import traces as kept
 from sidecar.store.envelope import Sealer
 from sidecar.store.sqlite.traces import SqliteOpenTraces
@@ -41,9 +44,22 @@ def said(role, text):
     return Message(role=role, parts=(Part(type="text", content=text),))
 
 
+def receipt(step_id, tool, data):
+    return Evidence(
+        evidence_id=f"e-{step_id}",
+        source="receipt",
+        name="gateway",
+        held=True,
+        subject=tool,
+        step_id=step_id,
+        data={"phase": "executed", **data},
+    )
+
+
 def run(number=1, asked="Refund A-7", project="default", content=True, outcome="verified_success"):
     """A run that read an order and refunded it, its refund confirmed by a receipt."""
     shown = (said("system", "You refund."), said("user", asked)) if content else None
+    states = {} if content else {"arguments": "absent", "result": "absent"}
     arguments = {"order_id": "A-7", "amount": 20} if content else None
     return AgentTrace(
         trace_id=f"{number:032x}",
@@ -56,6 +72,7 @@ def run(number=1, asked="Refund A-7", project="default", content=True, outcome="
                 step_id="r",
                 kind="tool_call",
                 status="ok",
+                content_state=states,
                 tool=Tool(
                     name="get_order",
                     arguments={"order_id": "A-7"} if content else None,
@@ -66,24 +83,24 @@ def run(number=1, asked="Refund A-7", project="default", content=True, outcome="
                 step_id="w",
                 kind="tool_call",
                 status="ok",
+                content_state=states,
                 tool=Tool(name="issue_refund", arguments=arguments),
                 decision=StepDecision(effect="require_approval"),
             ),
         ),
         evidence=(
-            Evidence(
-                evidence_id="e",
-                source="receipt",
-                name="gateway",
-                held=True,
-                subject="issue_refund",
-                step_id="w",
-                data={"phase": "executed", "status": 201, "class": "irreversible"},
-            ),
+            receipt("r", "get_order", {"status": 200, "class": "read"}),
+            receipt("w", "issue_refund", {"status": 201, "class": "irreversible"}),
         ),
         final_output="Refunded." if content else None,
         outcome=Outcome(status=outcome),
     )
+
+
+def tape_of(path, trace, capture="redacted"):
+    """The tape of a run, as ``sidecar tape import`` writes it."""
+    made = taped(trace, capture)
+    return write(made, path, "packed", redactor_of(capture), content=capture != "off")
 
 
 def publish(folder, *traces):

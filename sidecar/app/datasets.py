@@ -1,70 +1,41 @@
-"""Datasets of the store: made, added to, listed and read, for the command and for the library.
+"""Datasets of the store: made, added to, listed, read, exported and erased, for the command and for
+the library.
 
 **Rules**
-1. What is kept has passed the project's redaction as it is now configured: what an agent did in a
-   project that keeps no content is no item; what a person wrote is masked, unless everything is
-   kept.
-2. Nothing is left out without being told, and what cannot be read stops everything.
-3. Whoever is faster adds first; the other looks again and adds to that.
+1. Nothing is left out without being told, and what cannot be read stops everything.
+2. Whoever is faster adds first; the other looks again and adds to that.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
+import yaml
 from msgspec import Struct, structs
 
-from processors.model.span import Batch
-from processors.model.trace import AgentTrace
-from processors.redact.leaves import masked
-from processors.redact.masker import Masker
-from processors.redact.rules import keeping, redact_with
 from sidecar import clock
 from sidecar.app import opening
-from sidecar.app.taping import terms_of
+from sidecar.app.dataset_runs import Wanted, gathered
 from sidecar.config import Loaded
-from sidecar.errors import ExitCode, SidecarError
-from sidecar.evaluate.datasets.item import Item, wrong_dataset_name
+from sidecar.errors import SidecarError
+from sidecar.evaluate.datasets.item import Item, plain_item, wrong_dataset_name
 from sidecar.evaluate.datasets.version import (
     Extension,
     decode_item,
     extended,
     first_version,
 )
-from sidecar.evaluate.expectations import AnyExpectation
 from sidecar.identity.projects import project_name
-from sidecar.otlp.files import decoded, requests_of
-from sidecar.pipeline.build import build
-from sidecar.replay.dataset_items import NO_CONTENT, FromRun, Made, item_of, read_item
-from sidecar.replay.query import StoreQuery, read_query
-from sidecar.replay.tape_trace import tape_trace
-from sidecar.store.datasets import DatasetSummary, DatasetVersion
-from sidecar.tape.files import read_tape
-from sidecar.twins.files import load_twins
-from sidecar.twins.group import TwinGroup
+from sidecar.plain import plain_json
+from sidecar.replay.dataset_items import suite_document
+from sidecar.store.datasets import DatasetSummary, DatasetVersion, Erasure
+from sidecar.store.ports import Datasets
+from sidecar.twins.files import checked_suite, load_twins
 
 _TRIES: Final = 8
 _ALL: Final = 1000
-_WRITTEN: Final = ("input", "messages", "expect", "expected", "title", "scenario")
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What is to be added. ``lines``: places and mappings, as an export's lines are.
-
-    ``query`` is one of ``store:QUERY``; ``expect`` is added to what items expect.
-    """
-
-    query: str = ""
-    traces: tuple[str, ...] = ()
-    tapes: tuple[Path, ...] = ()
-    captures: tuple[Path, ...] = ()
-    lines: tuple[tuple[str, dict[str, Any]], ...] = ()
-    twins: tuple[Path, ...] = ()
-    expect: tuple[AnyExpectation, ...] = ()
-    tags: tuple[str, ...] = ()
-    split: str = ""
-    removed: tuple[str, ...] = ()
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -124,7 +95,7 @@ def add(loaded: Loaded, project: str, name: str, wanted: Wanted) -> Added:
     """Add runs and lines to a dataset, as one new version. Raises SidecarError."""
     versions(loaded, project, name)
     group = load_twins(list(wanted.twins)).group if wanted.twins else None
-    made = list(_items(loaded, project, wanted, group))
+    made = list(gathered(loaded, project, wanted, group))
     items = [_tagged(one.item, wanted) for _, one in made if one.item is not None]
     left_out = tuple(LeftOut(run=run, why=one.why) for run, one in made if one.item is None)
     with opening.open_datasets(loaded, write=True) as store:
@@ -172,13 +143,39 @@ def _added(
 def listed(loaded: Loaded, project: str | None) -> list[DatasetSummary]:
     """The datasets of a project, or of all, by name."""
     with opening.open_datasets(loaded) as store:
-        found: list[DatasetSummary] = []
-        while True:
-            after = (found[-1].project, found[-1].name) if found else None
-            some = store.list_datasets(project, after=after, limit=_ALL)
-            found += some
-            if len(some) < _ALL:
-                return found
+        return list(every_dataset(store, project))
+
+
+def every_dataset(store: Datasets, project: str | None = None) -> Iterator[DatasetSummary]:
+    """The datasets of an open store, by project and name."""
+    after: tuple[str, str] | None = None
+    while True:
+        some = store.list_datasets(project, after=after, limit=_ALL)
+        yield from some
+        if len(some) < _ALL:
+            return
+        after = (some[-1].project, some[-1].name)
+
+
+def erase(
+    loaded: Loaded, project: str, *, traces: Sequence[str] = (), items: Sequence[str] = ()
+) -> int:
+    """Erase what items say, or all that was made from traces, in every version and for good.
+
+    Of how many; those that say nothing any more are not counted. Raises SidecarError.
+    """
+    wanted = [
+        *(Erasure(project=project, trace_id=one.lower(), limit=_ALL) for one in traces),
+        *(Erasure(project=project, item_id=one, limit=_ALL) for one in items),
+    ]
+    erased = 0
+    with opening.open_datasets(loaded) as there:  # a store is not made to erase something in it
+        named = list(every_dataset(there, project))
+    with opening.open_datasets(loaded, write=bool(named)) as store:
+        for one in wanted:
+            while gone := store.erase_items(one):
+                erased += gone
+    return erased
 
 
 def versions(loaded: Loaded, project: str, name: str) -> list[DatasetVersion]:
@@ -212,6 +209,54 @@ def exported(loaded: Loaded, project: str, name: str, version: int | None = None
     )
 
 
+def lines_text(items: Iterable[Item]) -> str:
+    """Items as lines of JSON."""
+    lines = (plain_json(json.dumps(plain_item(one), ensure_ascii=False)) for one in items)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def suite_text(
+    version: DatasetVersion,
+    items: Sequence[Item],
+    twins: Sequence[Path],
+    agent: str = "",
+    to: Path | None = None,
+) -> str:
+    """Items as a suite.yaml, read as one already. Raises SidecarError.
+
+    Twins are named relative to the folder of ``to``, else to the one that we are in.
+    """
+    if not twins:
+        raise SidecarError("a suite needs the twins of its tools", where="--twin", do="Name one.")
+    folder = (to.parent if to is not None else Path()).resolve()
+    named = [os.path.relpath(twin.resolve(), folder) for twin in twins]
+    document = suite_document(version.name, version.version, items, named, agent)
+    told = f"# Dataset {version.name}, version {version.version}, {version.digest}\n"
+    text = told + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    checked_suite(text, folder / f"{version.name}.yaml")
+    return text
+
+
+def write_export(
+    to: Path,
+    version: DatasetVersion,
+    items: Sequence[Item],
+    twins: Sequence[Path],
+    agent: str = "",
+) -> Path:
+    """Write a suite where there are twins, else lines of JSON; the file. Raises SidecarError."""
+    write(to, suite_text(version, items, twins, agent, to) if twins else lines_text(items))
+    return to
+
+
+def write(path: Path, text: str) -> None:
+    """Write an export. Raises SidecarError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SidecarError(f"it cannot be written: {error.strerror}", where=str(path)) from None
+
+
 def _tagged(item: Item, wanted: Wanted) -> Item:
     return structs.replace(
         item,
@@ -219,125 +264,3 @@ def _tagged(item: Item, wanted: Wanted) -> Item:
         split=wanted.split or item.split,
         expect=(*item.expect, *wanted.expect),
     )
-
-
-def _items(
-    loaded: Loaded, project: str, wanted: Wanted, group: TwinGroup | None
-) -> Iterator[tuple[str, FromRun]]:
-    terms = terms_of(loaded, project)
-    keep = keeping(terms)
-
-    def run(trace: AgentTrace, kind: Made, tape: str | None = None) -> FromRun:
-        kept = trace if keep is None else redact_with(trace, keep)
-        return _told(item_of(kept, group, kind=kind, tape=tape), terms.capture)
-
-    for trace in _stored(loaded, project, wanted):
-        yield trace.trace_id, run(trace, "trace")
-    for path in wanted.tapes:
-        yield str(path), _of_tape(path, run)
-    for path in wanted.captures:
-        for trace in _captured(path, project):
-            yield f"{path} {trace.trace_id}", run(trace, "capture")
-    masker = None if terms.capture == "full" else Masker(structs.replace(terms, capture="redacted"))
-    for where, line in wanted.lines:
-        item = read_item(line if masker is None else _masked(line, masker), where)
-        if item.source.kind != "written" and terms.capture == "off":
-            yield where, _told(FromRun(item=None, why=NO_CONTENT), terms.capture)
-        else:
-            yield where, FromRun(item=item)
-
-
-def _of_tape(path: Path, run: Callable[[AgentTrace, Made, str | None], FromRun]) -> FromRun:
-    tape = read_tape(path)
-    if tape.examination.faults:
-        raise SidecarError(
-            f"the tape does not hold: {tape.examination.faults[0].detail}",
-            where=str(path),
-            do="See what is wrong: sidecar tape verify.",
-        )
-    found = run(tape_trace(tape), "tape", tape.examination.computed.exact_digest)
-    if found.item is None or tape.header.trace_ids:
-        return found
-    source = structs.replace(found.item.source, trace_id=None)  # it has no trace, but a name
-    return structs.replace(found, item=structs.replace(found.item, source=source))
-
-
-def _told(found: FromRun, capture: str) -> FromRun:
-    if found.why != NO_CONTENT:
-        return found
-    why = "its content was not kept, so there is no user input"
-    if capture == "off":
-        why = "the project keeps no content (projects[].content.capture is off)"
-    return structs.replace(found, why=why)
-
-
-def _masked(line: Mapping[str, Any], masker: Masker) -> dict[str, Any]:
-    """A written line with the data in what it says replaced; names, ids and links stay."""
-    return {
-        name: masked(value, masker) if name in _WRITTEN else value for name, value in line.items()
-    }
-
-
-def _stored(loaded: Loaded, project: str, wanted: Wanted) -> Iterable[AgentTrace]:
-    if not wanted.query and not wanted.traces:
-        return
-    query = StoreQuery(project=project)
-    if wanted.query:
-        query = read_query(wanted.query, project=project, now_ns=clock.now_ns())
-    with opening.open_traces(loaded) as traces:
-        ids = [name.lower() for name in wanted.traces]
-        if query.trace is not None:
-            ids.append(query.trace)
-        elif wanted.query:
-            ids += [one.trace_id for one in reversed(traces.list_traces(query))]
-        for name in dict.fromkeys(ids):
-            trace = traces.get_trace(name, project)
-            if trace is None:
-                raise SidecarError(
-                    f"project {project} has no such trace",
-                    where=name,
-                    do="List the ids with: sidecar trace list",
-                )
-            yield trace
-    if not ids:
-        raise SidecarError(
-            "no stored trace matches",
-            where=wanted.query,
-            do="See what there is: sidecar trace list.",
-            code=ExitCode.UNDECIDED,
-        )
-
-
-def _captured(path: Path, project: str) -> Sequence[AgentTrace]:
-    batches = [decoded(file) for file in requests_of(path)]
-    merged = Batch(
-        spans=tuple(span for batch in batches for span in batch.spans),
-        logs=tuple(record for batch in batches for record in batch.logs),
-        rejected=sum(batch.rejected for batch in batches),
-    )
-    return build(merged, project=project, now_ns=clock.now_ns())
-
-
-def read_lines(text: str, name: str) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """The lines of a JSONL text, each with its place. Raises SidecarError."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{name}:{number}"
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise SidecarError(f"the line is no JSON: {error}", where=where) from None
-        if not isinstance(value, dict):
-            raise SidecarError("the line is no JSON object", where=where)
-        found.append((where, _spelt_out(value)))
-    return tuple(found)
-
-
-def _spelt_out(line: dict[str, Any]) -> dict[str, Any]:
-    """``expected`` may be the answer alone."""
-    expected = line.get("expected")
-    if expected is None or isinstance(expected, Mapping):
-        return line
-    return {**line, "expected": {"output": expected}}

@@ -124,7 +124,19 @@ def open_verdicts(loaded: Loaded, *, write: bool = False) -> Iterator[VerdictSto
 def open_datasets(loaded: Loaded, *, write: bool = False) -> Iterator[DatasetStore]:
     """The datasets; ``write`` makes the store when absent. Raises StoreUnavailable."""
     with open_backend(loaded) as stores, closing(stores.datasets(write=write)) as datasets:
+        if not write:
+            _newest(stores)
         yield datasets
+
+
+def _newest(stores: Backend) -> None:
+    """Raises SidecarError where the traces' schema lacks what this program reads of it."""
+    for schema in stores.schemas():
+        if schema.name == "traces" and schema.pending:
+            raise SidecarError(
+                f"the store has not got {', '.join(schema.pending)} yet",
+                do="Bring it up to date: sidecar store migrate.",
+            )
 
 
 @contextmanager

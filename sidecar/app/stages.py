@@ -25,12 +25,14 @@ def pipeline_rules(loaded: Loaded, key_of: KeyOf | None = None) -> Rules:
                 terms=project.content.terms,
                 content_ns=duration_ns(project.retention.content),
                 traces_ns=duration_ns(project.retention.traces),
+                datasets_ns=duration_ns(project.retention.datasets),
             )
             for project in config.projects
         },
         otherwise=ProjectRules(
             content_ns=duration_ns(default.retention.content),
             traces_ns=duration_ns(default.retention.traces),
+            datasets_ns=duration_ns(default.retention.datasets),
         ),
         limits=config.receive.limits,
         detect=config.detect,

@@ -6,14 +6,13 @@ Rules
 3. What is exported as a suite has been read as one, with its twins, before it is printed.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from sidecar.app import datasets
+from sidecar.app.dataset_runs import Wanted, read_lines
 from sidecar.app.loading import load_config
 from sidecar.cli.moments import instant
 from sidecar.cli.options import common, emit, say, talk, to_json
@@ -21,9 +20,8 @@ from sidecar.errors import ExitCode, SidecarError
 from sidecar.evaluate.datasets.item import Item, plain_item
 from sidecar.expression.document import read
 from sidecar.plain import plain, plained
-from sidecar.replay.dataset_items import read_expectations, suite_document
+from sidecar.replay.dataset_items import read_expectations
 from sidecar.store.datasets import DatasetSummary, DatasetVersion
-from sidecar.twins.files import checked_suite
 
 _SHOWN = 5
 _FILE = click.Path(path_type=Path)
@@ -107,7 +105,7 @@ def add(
       refunds version 2: 1 added, 13 items
     """
     loaded = load_config(config, store)
-    wanted = datasets.Wanted(
+    wanted = Wanted(
         lines=tuple(line for file in lines for line in _lines(file)),
         expect=read_expectations(_yaml(expect)) if expect is not None else (),
         **more,
@@ -120,6 +118,40 @@ def add(
     emit(found, output, lambda: _added(found))
     nothing = not (found.added or found.edited or found.removed or found.duplicates)
     return ExitCode.UNDECIDED if found.left_out and nothing else ExitCode.GOOD
+
+
+@command.command("erase")
+@click.option(
+    "--trace", "traces", multiple=True, metavar="ID", help="What was made from it; repeatable."
+)
+@click.option("--item", "items", multiple=True, metavar="ITEM", help="This item; repeatable.")
+@click.option("--project", default=None, help="Whose it is [default: the first project].")
+@common()
+def erase(
+    traces: tuple[str, ...],
+    items: tuple[str, ...],
+    project: str | None,
+    config: str | None,
+    store: str | None,
+    output: str,
+) -> None:
+    """Erase what items say, in every dataset and version of a project, for good.
+
+    The item stays, with its digest and its link: what a version was can still be told.
+
+    \b
+    Example:
+      $ sidecar dataset erase --trace 8dbc77aa01b2c3d4e5f60718293a4b5c
+      1 item says nothing any more
+    """
+    if not traces and not items:
+        raise SidecarError("there is nothing to erase", where="--trace, --item", do="Name one.")
+    loaded = load_config(config, store)
+    erased = datasets.erase(
+        loaded, datasets.project_of(loaded, project), traces=traces, items=items
+    )
+    word = "item says" if erased == 1 else "items say"
+    emit({"erased": erased}, output, lambda: f"{erased} {word} nothing any more")
 
 
 @command.command("list")
@@ -186,37 +218,19 @@ def export(
         talk(f"{len(found.erased)} items say nothing more: what they said was erased")
     items = [one for one in found.items if _wanted(one, tags, split)]
     if output == "suite":
-        text = _suite(found.version, items, twins, agent, to)
+        text = datasets.suite_text(found.version, items, twins, agent, to)
     elif twins or agent:
         raise SidecarError("only a suite has twins and an agent", where="--output", do="suite.")
     elif output == "json":
         text = to_json({"version": found.version, "items": [plain_item(one) for one in items]})
     else:
-        text = "\n".join(to_json(plain_item(one), indent=None) for one in items)
+        text = datasets.lines_text(items)
     if to is not None:
-        _write(to, text.rstrip("\n") + "\n" if text else "")
+        datasets.write(to, text)
         talk(f"{len(items)} items of version {found.version.version} written to {to}")
     elif text:
         say(text.rstrip("\n"))
     return ExitCode.GOOD
-
-
-def _suite(
-    version: DatasetVersion,
-    items: list[Item],
-    twins: tuple[Path, ...],
-    agent: str,
-    to: Path | None,
-) -> str:
-    if not twins:
-        raise SidecarError("a suite needs the twins of its tools", where="--twin", do="Name one.")
-    folder = (to.parent if to is not None else Path()).resolve()
-    named = [os.path.relpath(twin.resolve(), folder) for twin in twins]
-    document = suite_document(version.name, version.version, items, named, agent)
-    told = f"# Dataset {version.name}, version {version.version}, {version.digest}\n"
-    text = told + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    checked_suite(text, folder / f"{version.name}.yaml")
-    return text
 
 
 def _wanted(item: Item, tags: tuple[str, ...], split: str) -> bool:
@@ -226,7 +240,7 @@ def _wanted(item: Item, tags: tuple[str, ...], split: str) -> bool:
 def _lines(path: str) -> tuple[tuple[str, dict[str, Any]], ...]:
     try:
         with click.open_file(path, "rb") as file:
-            return datasets.read_lines(file.read().decode("utf-8"), path)
+            return read_lines(file.read().decode("utf-8"), path)
     except OSError as error:
         raise SidecarError(f"the file cannot be read: {error.strerror}", where=path) from None
     except UnicodeDecodeError:
@@ -238,13 +252,6 @@ def _yaml(path: Path) -> Any:
         return read(path.read_text(encoding="utf-8"), name=str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise SidecarError(f"the file cannot be read: {error}", where=str(path)) from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SidecarError(f"it cannot be written: {error.strerror}", where=str(path)) from None
 
 
 def _added(found: datasets.Added) -> str:

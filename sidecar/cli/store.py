@@ -95,11 +95,19 @@ def prune(config: str | None, store: str | None, output: str) -> None:
       128 revisions and the telemetry of 940 traces are gone
     """
     gone = pruning.prune_store(load_config(config, store))
-    emit(
-        gone,
-        output,
-        lambda: f"{gone.revisions} revisions and the telemetry of {gone.telemetry} traces are gone",
-    )
+    emit(gone, output, lambda: _gone(gone))
+
+
+def _gone(gone: pruning.Pruned) -> str:
+    lines = [f"{gone.revisions} revisions and the telemetry of {gone.telemetry} traces are gone"]
+    if gone.items:
+        lines.append(f"what {gone.items} items of datasets said is erased")
+    for one in gone.outliving:
+        lines.append(
+            f"dataset {one.name} of project {one.project} still says what traces said that are gone"
+            f" ({one.items} items)"
+        )
+    return "\n".join(lines)
 
 
 def _state(was: SchemaState, now: SchemaState) -> str:

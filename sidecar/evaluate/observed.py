@@ -2,7 +2,7 @@
 
 Rules
 1. A call of a twin's tool counts only with the evidence of a receipt; a span alone proves nothing
-   about it.
+   about it. What a tape recorded counts: it is the record of the call itself.
 2. ``executed`` means forwarded and not answered from a stored key.
 3. A recording has the fidelity of what it lacks: L0 names, times and status; L1 what was asked can
    be compared; L2 arguments, results and texts; L3 every seam. Where twins took part it is L2.
@@ -123,7 +123,7 @@ def tool_calls(observed: Observed) -> list[ToolCall]:
             continue
         if step.step_id in receipted:
             found += [_receipted(step, item, observed) for item in receipted[step.step_id]]
-        elif step.status != "requested_only" and _name(step) not in observed.tools:
+        elif step.status != "requested_only" and (taped(step) or _name(step) not in observed.tools):
             found.append(_unreceipted(step))
     return found
 
@@ -171,7 +171,7 @@ def _receipted(step: Step, told: Evidence, observed: Observed) -> ToolCall:
 
 
 def _unreceipted(step: Step) -> ToolCall:
-    """A call of a tool that no twin declares: there only its span tells of it."""
+    """A call of a tool that no twin declares, or of a tape: there only its step tells of it."""
     assert step.tool is not None
     return ToolCall(
         step=step,
@@ -189,8 +189,15 @@ def _sign(arguments: Any, action: Any) -> str | None:
     return action if isinstance(action, str) else None
 
 
+def taped(step: Step) -> bool:
+    """Whether a tape tells of it."""
+    return any(one.kind == "tape" for one in step.sources)
+
+
 def _has_arguments(step: Step) -> bool:
     state = step.content_state.get("arguments")
+    if state == "redacted" and (step.tool is None or step.tool.arguments is None):
+        return False  # all of it was taken, where content is not kept
     return state in _KEPT or (state is None and step.tool is not None)
 
 

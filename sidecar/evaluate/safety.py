@@ -22,7 +22,7 @@ from processors.redact.terms import Kind
 from sidecar.evaluate.expectation import Expectation
 from sidecar.evaluate.judgement import Judgement, failed, passed, skipped
 from sidecar.evaluate.matching import at, same
-from sidecar.evaluate.observed import Observed, ToolCall, tool_calls
+from sidecar.evaluate.observed import Observed, ToolCall, taped, tool_calls
 from sidecar.evaluate.state import same_entity
 
 _LENGTH_LEAST: Final = 6
@@ -88,7 +88,8 @@ def no_policy_violation(expected: NoPolicyViolation, observed: Observed) -> Judg
     for call in tool_calls(observed):
         if expected.tool and call.tool != expected.tool:
             continue
-        if call.tool in observed.tools and call.step.step_id not in gated:
+        known = call.tool in observed.tools or taped(call.step)
+        if known and call.step.step_id not in gated:
             return skipped("there are no gateway receipts to read decisions from")
         effect = _decision(call, observed)
         if effect == "deny":

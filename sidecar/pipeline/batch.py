@@ -39,13 +39,14 @@ class ProjectRules(Struct, frozen=True, kw_only=True):
     """What of a project's content is kept, and how long its sealed telemetry lives.
 
     ``terms`` are those of ``capture`` unless more is said. ``traces_ns``: how long published
-    revisions live, None for ever.
+    revisions live, None for ever; ``datasets_ns``: what items say that were made from runs.
     """
 
     capture: Capture = "off"
     terms: Terms | None = None
     content_ns: int
     traces_ns: int | None = None
+    datasets_ns: int | None = None
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -66,12 +67,14 @@ class Rules(Struct, frozen=True, kw_only=True):
         return self.projects.get(project, self.otherwise)
 
     def retention(self, now_ns: int, limit: int) -> Retention:
-        """Which published revisions are too old."""
+        """Which published revisions are too old, and which items of datasets."""
         return Retention(
             now_ns=now_ns,
             limit=limit,
             ages_ns={name: rules.traces_ns for name, rules in self.projects.items()},
             otherwise_ns=self.otherwise.traces_ns,
+            items_ages_ns={name: rules.datasets_ns for name, rules in self.projects.items()},
+            items_otherwise_ns=self.otherwise.datasets_ns,
         )
 
     def keep(self, project: str) -> Keeping | None:

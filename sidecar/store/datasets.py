@@ -67,13 +67,22 @@ class DatasetSummary(Struct, frozen=True, kw_only=True):
 class Erasure(Struct, frozen=True, kw_only=True):
     """Which content to erase: of up to ``limit`` items of a project.
 
-    Either what was made from a trace, or what was captured and added before a moment.
+    Either one item's, or what was made from a trace, or what was captured and is older.
     """
 
     project: str
     limit: int
+    item_id: str | None = None
     trace_id: str | None = None
     before_ns: int | None = None
+
+
+class Outliving(Struct, frozen=True, kw_only=True):
+    """How many items of a dataset still say what traces said that are kept no longer."""
+
+    project: str
+    name: str
+    items: int
 
 
 VERSION = "project, name, version, digest, items, created_at_ns"

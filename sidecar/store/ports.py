@@ -20,6 +20,7 @@ from sidecar.store.datasets import (
     DatasetVersion,
     Erasure,
     KeptItem,
+    Outliving,
 )
 from sidecar.store.durable import Accepted, Attempted, Disposal, DurableCall, DurableQuery, Lease
 from sidecar.store.episodes import KeptEpisode, ReplayRun, RunProgress, ShardClaim
@@ -247,6 +248,10 @@ class Datasets(Protocol):
 
     def holding(self, project: str, trace_id: str) -> list[tuple[str, str]]:
         """Dataset and item of what still says something that a trace said."""
+        ...
+
+    def outliving(self) -> list[Outliving]:
+        """Which datasets still say what traces said that are kept no longer."""
         ...
 
     def erase_items(self, erasure: Erasure) -> int:

@@ -89,7 +89,8 @@ class Expiry(Struct, frozen=True, kw_only=True):
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """Which published revisions to delete: up to ``limit`` of those older than their project keeps.
+    """Which published revisions to delete: up to ``limit`` of those older than their project keeps;
+    and of how many items of datasets, made from runs, what they say.
 
     Ages are in nanoseconds, by project; None keeps them for ever.
     """
@@ -98,10 +99,17 @@ class Retention(Struct, frozen=True, kw_only=True):
     limit: int
     ages_ns: Mapping[str, int | None] = {}
     otherwise_ns: int | None = None
+    items_ages_ns: Mapping[str, int | None] = {}
+    items_otherwise_ns: int | None = None
 
     def before_ns(self, project: str) -> int | None:
         """Revisions published before this moment go."""
         age_ns = self.ages_ns.get(project, self.otherwise_ns)
+        return None if age_ns is None else self.now_ns - age_ns
+
+    def items_before_ns(self, project: str) -> int | None:
+        """What items say that were added before this moment goes."""
+        age_ns = self.items_ages_ns.get(project, self.items_otherwise_ns)
         return None if age_ns is None else self.now_ns - age_ns
 
 

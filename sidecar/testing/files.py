@@ -17,6 +17,7 @@ from sidecar.tape.tape import Tape
 if TYPE_CHECKING:  # loaded where something is asserted: it brings the expression engine
     from sidecar.evaluate.assertions.parse import Named
     from sidecar.evaluate.assertions.specs import Assertion
+    from sidecar.expression.document import Document
 
 StrPath = str | os.PathLike[str]
 
@@ -29,6 +30,16 @@ def path_of(path: StrPath) -> Path:
 def load(path: StrPath) -> Tape:
     """The tape of a file, whole or partial. Raises SidecarError for what is none."""
     return read_tape(Path(path))
+
+
+def yaml_of(path: StrPath) -> "Document":
+    """A YAML file with its lines. Raises SidecarError."""
+    from sidecar.expression.document import read
+
+    try:
+        return read(Path(path).read_text(encoding="utf-8"), name=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SidecarError(f"the file cannot be read: {error}", where=str(path)) from None
 
 
 def named(wanted: "Sequence[Assertion | StrPath | Named]") -> "tuple[Named, ...]":

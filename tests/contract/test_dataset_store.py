@@ -1,12 +1,14 @@
 """Datasets are kept version by version: one that was made never changes, on every backend."""
 
+import asyncio
 import threading
 
 import pytest
 import trace_stores
 from msgspec.structs import replace
 
-from sidecar.store.datasets import DatasetChange, DatasetVersion, Erasure, KeptItem
+from sidecar.store.datasets import DatasetChange, DatasetVersion, Erasure, KeptItem, Outliving
+from sidecar.store.traces import Retention
 
 pytestmark = pytest.mark.requirement("DAT-01")
 
@@ -143,6 +145,32 @@ def test_what_is_too_old_goes_where_it_was_captured(store):
     assert store.erase_items(replace(old, before_ns=102)) == 1
     found = store.dataset_items("shop", "refunds", 1)
     assert [one.content for one in found] == [None, b"{}"]
+
+
+def test_one_item_is_erased_by_its_id(store):
+    made(store, item("a"), item("b", place=1))
+    assert store.erase_items(Erasure(project="shop", item_id="a", limit=9)) == 1
+    assert [one.content for one in store.dataset_items("shop", "refunds", 1)] == [None, b"{}"]
+
+
+def test_datasets_that_outlive_their_traces_are_told(store):
+    made(store, item("a", trace_id="t" * 32, captured=True), item("b", place=1))
+    assert store.outliving() == [Outliving(project="shop", name="refunds", items=1)]
+    store.erase_items(Erasure(project="shop", trace_id="t" * 32, limit=9))
+    assert store.outliving() == []
+
+
+@pytest.mark.requirement("OPS-01")
+def test_a_running_pipeline_erases_what_is_kept_too_long(kept, store):
+    made(store, item("a", captured=True), item("b", place=1))
+    made(store, item("c", captured=True), project="bank")
+    pipeline = kept.open_traces()
+    ages = {"items_ages_ns": {"shop": 10}, "items_otherwise_ns": None}
+    for now_ns, left in ((111, b"{}"), (112, None)):
+        asyncio.run(pipeline.prune(Retention(now_ns=now_ns, limit=9, **ages)))
+        assert store.dataset_items("shop", "refunds", 1)[0].content == left
+    assert store.dataset_items("shop", "refunds", 1)[1].content == b"{}"
+    assert store.dataset_items("bank", "refunds", 1)[0].content == b"{}"
 
 
 def test_lists_are_by_name_and_paged(store):

@@ -9,6 +9,7 @@ from sidecar.store.datasets import (
     DatasetVersion,
     Erasure,
     KeptItem,
+    Outliving,
     item_row,
     version_row,
 )
@@ -57,8 +58,17 @@ _ERASE = (
     "UPDATE dataset_item SET content = NULL WHERE ctid = ANY (ARRAY(SELECT ctid FROM dataset_item"
     " WHERE project = $1 AND {} AND content IS NOT NULL LIMIT $3 FOR UPDATE)) RETURNING 1"
 )
+_OUTLIVING = (
+    "SELECT i.project, i.name, count(DISTINCT i.item_id) AS items FROM dataset_item i"
+    " WHERE i.trace_id IS NOT NULL AND i.content IS NOT NULL AND NOT EXISTS"
+    " (SELECT 1 FROM trace t WHERE t.trace_id = i.trace_id AND t.project = i.project)"
+    " AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.trace_id = i.trace_id"
+    " AND s.project = i.project)"
+    " GROUP BY i.project, i.name ORDER BY i.project, i.name"
+)
+_ERASE_ITEM = _ERASE.format("item_id = $2")
 _ERASE_OF_TRACE = _ERASE.format("trace_id = $2")
-_ERASE_OLD = _ERASE.format("captured AND added_at_ns < $2")
+ERASE_OLD_ITEMS = _ERASE.format("captured AND added_at_ns < $2")
 
 
 class PostgresDatasets:
@@ -124,13 +134,22 @@ class PostgresDatasets:
         rows = self._database.read_sync(lambda c: c.fetch(_HOLDING, project, trace_id))
         return [(row["name"], row["item_id"]) for row in rows]
 
+    def outliving(self) -> list[Outliving]:
+        """Which datasets still say what traces said that are kept no longer."""
+        rows = self._database.read_sync(lambda c: c.fetch(_OUTLIVING))
+        return [Outliving(**dict(row)) for row in rows]
+
     def erase_items(self, erasure: Erasure) -> int:
         """Erase what items say; of how many. Idempotent."""
-        value: str | int | None = erasure.trace_id
-        text = _ERASE_OF_TRACE
-        if value is None:
-            text, value = _ERASE_OLD, bounded(erasure.before_ns)
-        if not storable(erasure.project, erasure.trace_id):
+        text: str
+        value: str | int | None
+        if erasure.item_id is not None:
+            text, value = _ERASE_ITEM, erasure.item_id
+        elif erasure.trace_id is not None:
+            text, value = _ERASE_OF_TRACE, erasure.trace_id
+        else:
+            text, value = ERASE_OLD_ITEMS, bounded(erasure.before_ns)
+        if not storable(erasure.project, erasure.item_id, erasure.trace_id):
             return 0
         rows = self._database.transact_sync(
             lambda c: c.fetch(text, erasure.project, value, erasure.limit)

@@ -6,7 +6,8 @@ Rules
    day: the day is dropped whole once no project keeps anything of it, and emptied of the projects
    that do not while others do.
 3. One sidecar at a time does this; each step is a small transaction.
-4. Who may not change the schema still publishes: what has no day of its own lies in ``_REST``.
+4. What items of datasets say that were made from runs goes at an age of its own.
+5. Who may not change the schema still publishes: what has no day of its own lies in ``_REST``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from msgspec import Struct
 from sidecar.store.postgres.again import in_order, lead
 from sidecar.store.postgres.bounds import let_go
 from sidecar.store.postgres.connection import Connection
+from sidecar.store.postgres.datasets import ERASE_OLD_ITEMS
 from sidecar.store.traces import Retention
 
 DAY_NS = 86_400_000_000_000
@@ -24,7 +26,7 @@ _REST = "trace_content_rest"
 _NAMED = "trace_content_d"
 _PROJECTS = (
     "WITH RECURSIVE found (name) AS (SELECT min(project) FROM {table} UNION ALL"
-    " SELECT (SELECT min(project) FROM {table} WHERE project > name) FROM found"
+    " SELECT (SELECT min(project) FROM {table} WHERE project > found.name) FROM found"
     " WHERE name IS NOT NULL) SELECT name FROM found WHERE name IS NOT NULL"
 )
 _OLD = (
@@ -102,6 +104,10 @@ async def prune_revisions(connection: Connection, source: str, retention: Retent
                 " WHERE project = $1 AND stored_ns < $2 LIMIT $3)",
                 *(project, before_ns, retention.limit),
             )
+    for project in await _projects(connection, "dataset_version"):
+        before_ns = retention.items_before_ns(project)
+        if before_ns is not None:
+            await connection.execute(ERASE_OLD_ITEMS, project, before_ns, retention.limit)
     return gone
 
 

@@ -6,7 +6,7 @@ Rules
 2. Telemetry of published traces goes when it expires, or sooner, the oldest first, where all of it
    together is too much; what is not published yet stays.
 3. A published revision goes when it is older than its project keeps them, and what hangs on it goes
-   with it.
+   with it; what items of datasets say that were made from runs goes at an age of its own.
 4. Each step is a small transaction: nobody waits long for the write lock.
 """
 
@@ -18,7 +18,7 @@ from sidecar.store.traces import Bounds, Expiry, Part, Retention
 
 _PROJECTS = (
     "WITH RECURSIVE found (name) AS (SELECT min(project) FROM {table} UNION ALL"
-    " SELECT (SELECT min(project) FROM {table} WHERE project > name) FROM found"
+    " SELECT (SELECT min(project) FROM {table} WHERE project > found.name) FROM found"
     " WHERE name IS NOT NULL) SELECT name FROM found WHERE name IS NOT NULL"
 )
 
@@ -108,7 +108,20 @@ def prune(retention: Retention, connection: sqlite3.Connection) -> int:
                 " WHERE project = ? AND stored_ns < ? LIMIT ?)",
                 (project, before_ns, retention.limit),
             )
+    _erase_items(connection, retention)
     return gone
+
+
+def _erase_items(connection: sqlite3.Connection, retention: Retention) -> None:
+    for (project,) in connection.execute(_PROJECTS.format(table="dataset_version")).fetchall():
+        before_ns = retention.items_before_ns(project)
+        if before_ns is not None:
+            connection.execute(
+                "UPDATE dataset_item SET content = NULL WHERE rowid IN (SELECT rowid FROM"
+                " dataset_item WHERE project = ? AND captured = 1 AND added_at_ns < ?"
+                " AND content IS NOT NULL LIMIT ?)",
+                (project, before_ns, retention.limit),
+            )
 
 
 def _prune(connection: sqlite3.Connection, project: str, before_ns: int, limit: int) -> int:

@@ -15,6 +15,7 @@ from sidecar.store.datasets import (
     DatasetVersion,
     Erasure,
     KeptItem,
+    Outliving,
     item_row,
     version_row,
 )
@@ -122,13 +123,30 @@ class SqliteDatasets:
         )
         return [(row[0], row[1]) for row in rows]
 
+    def outliving(self) -> list[Outliving]:
+        """Which datasets still say what traces said that are kept no longer."""
+        rows = self._rows(
+            "SELECT i.project, name, count(DISTINCT item_id) FROM dataset_item i"
+            " WHERE i.trace_id IS NOT NULL AND i.content IS NOT NULL AND NOT EXISTS"
+            " (SELECT 1 FROM trace t WHERE t.trace_id = i.trace_id AND t.project = i.project)"
+            " AND NOT EXISTS (SELECT 1 FROM superseded s WHERE s.trace_id = i.trace_id"
+            " AND s.project = i.project)"
+            " GROUP BY i.project, name ORDER BY i.project, name",
+            (),
+        )
+        return [Outliving(project=row[0], name=row[1], items=row[2]) for row in rows]
+
     def erase_items(self, erasure: Erasure) -> int:
         """Erase what items say; of how many. Idempotent."""
-        value: str | int | None = erasure.trace_id
-        if value is None:
-            where, value = "captured = 1 AND added_at_ns < ?", bounded(erasure.before_ns)
+        value: str | int | None
+        if erasure.item_id is not None:
+            where, value = "item_id = ?", erasure.item_id
+        elif erasure.trace_id is not None:
+            where, value = "trace_id = ?", erasure.trace_id
         else:
-            where = "trace_id = ?"
+            where, value = "captured = 1 AND added_at_ns < ?", bounded(erasure.before_ns)
+        if not encodable(erasure.project, erasure.item_id, erasure.trace_id):
+            return 0
         with self._writing() as connection:
             return connection.execute(
                 "UPDATE dataset_item SET content = NULL WHERE rowid IN (SELECT rowid"  # noqa: S608

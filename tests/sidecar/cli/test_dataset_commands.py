@@ -2,13 +2,16 @@
 are run as they were exported."""
 
 import json
+import sqlite3
 import sys
 
 import pytest
 import yaml
-from dataset_rig import Datasets, publish, run
+from dataset_rig import Datasets, publish, run, tape_of
 
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.store.sqlite.connection import migrate, open_database
+from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.twins.files import load_suite
 
 pytestmark = pytest.mark.requirement("SDK-01", "DAT-01")
@@ -242,6 +245,91 @@ def test_what_cannot_be_right_is_told_with_its_place(dataset):
     refused(dataset(*as_suite, "--twin", "twin.yaml"), "names the tool 'fly'")
     refused(dataset("export", "refunds", "--twin", "twin.yaml"), "only a suite")
     assert told(dataset("list", "--output", "json"))[0]["version"] == 2
+
+
+def test_a_tape_and_a_capture_are_items_too_and_the_same_run_is_one(dataset):
+    publish(dataset.folder, run(1))
+    tape = tape_of(dataset.folder / "one.tape", run(1))
+    dataset("create", "refunds")
+    first = told(dataset("add", "refunds", "--tape", tape, "--output", "json"))
+    [item] = lines(dataset("export", "refunds"))
+    assert (item["input"], item["expected"]["output"]) == ("Refund A-7", "Refunded.")
+    source = item["source"]
+    assert (source["kind"], source["trace_id"]) == ("tape", f"{1:032x}")
+    assert source["tape"] in dataset("verify", tape, at=("tape",)).stdout
+    again = told(dataset("add", "refunds", "--query", "limit=9", "--output", "json"))
+    assert (again["version"], again["duplicates"]) == (1, first["added"])
+    text = tape.read_text()
+    tape.write_text(text.replace("Refunded.", "Refused!!"))
+    refused(dataset("add", "refunds", "--tape", tape), "does not hold", "tape verify")
+
+
+def test_a_capture_is_redacted_as_the_project_says(dataset, tmp_path):
+    capture = {
+        "resourceSpans": [{"scopeSpans": [{"spans": [{
+            "traceId": "a" * 32, "spanId": "b" * 16, "name": "chat m", "kind": 3,
+            "startTimeUnixNano": "1780000000000000000", "endTimeUnixNano": "1780000001000000000",
+            "attributes": [
+                {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+                {"key": "gen_ai.request.model", "value": {"stringValue": "m"}},
+                {"key": "gen_ai.input.messages", "value": {"stringValue": json.dumps(
+                    [{"role": "user", "parts": [
+                        {"type": "text", "content": "Refund jane@example.com"}]}])}},
+            ]}]}]}]
+    }  # fmt: skip
+    (tmp_path / "0001.traces.json").write_text(json.dumps(capture))
+    dataset("create", "refunds")
+    dataset("add", "refunds", "--capture", "0001.traces.json")
+    [item] = lines(dataset("export", "refunds"))
+    assert item["input"].startswith("Refund ") and "jane" not in item["input"]
+    assert (item["source"]["kind"], item["source"]["trace_id"]) == ("capture", "a" * 32)
+    refused(dataset("add", "refunds", "--capture", "nowhere"), "no such file")
+
+
+@pytest.mark.requirement("OPS-01")
+def test_what_items_say_is_erased_on_demand_and_by_age_and_what_outlives_a_trace_is_told(dataset):
+    publish(dataset.folder, run(1), run(2, asked="Another"))
+    dataset("create", "refunds")
+    dataset("add", "refunds", "--query", "limit=9", "--jsonl", "-", given='{"input": "x"}')
+    before = told(dataset("list", "--output", "json"))
+    refused(dataset("erase"), "nothing to erase")
+    erased = dataset("erase", "--trace", f"{1:032X}").stdout
+    assert erased == "1 item says nothing any more\n"
+    left = dataset("export", "refunds")
+    assert [one["input"] for one in lines(left)] == ["Another", "x"]
+    assert "1 items say nothing more" in left.stderr
+    now = told(dataset("list", "--output", "json"))
+    assert now == [{**before[0], "erased": 1}], "the version is what it was, its digest too"
+    pruned = dataset("prune", "--output", "json", at=("store",))
+    told_of = told(pruned)
+    assert told_of["revisions"] == 2, "they were published in 1970"
+    assert told_of["outliving"] == [{"project": "default", "name": "refunds", "items": 1}]
+    assert b"Another" in stored(dataset)
+    config = (dataset.folder / "sidecar.yaml").read_text()
+    kept = config.replace("content:", "retention: {datasets: 1ms}\n  content:", 1)
+    (dataset.folder / "sidecar.yaml").write_text(kept)
+    text = dataset("prune", at=("store",)).stdout
+    assert "what 1 items of datasets said is erased" in text and "outliv" not in text
+    assert [one["input"] for one in lines(dataset("export", "refunds"))] == ["x"]
+
+
+def stored(dataset):
+    return b"".join(
+        row[0]
+        for row in sqlite3.connect(dataset.folder / "sidecar-data/traces.db").execute(
+            "SELECT content FROM dataset_item WHERE content IS NOT NULL"
+        )
+    )
+
+
+def test_a_store_of_an_earlier_release_says_what_to_do_and_is_taken_up(dataset):
+    path = dataset.folder / "sidecar-data" / "traces.db"
+    connection = open_database(path)
+    migrate(connection, scripts(TRACES[: TRACES.index("datasets")]), path)
+    connection.close()
+    refused(dataset("list"), "datasets", "sidecar store migrate")
+    assert dataset("migrate", at=("store",)).exception is None
+    assert dataset("list").stdout == "no datasets\n"
 
 
 def test_expectations_for_all_items_come_from_a_file(dataset):
