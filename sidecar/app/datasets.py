@@ -243,10 +243,9 @@ def write_export(
     items: Sequence[Item],
     twins: Sequence[Path],
     agent: str = "",
-) -> Path:
-    """Write a suite where there are twins, else lines of JSON; the file. Raises SidecarError."""
+) -> None:
+    """Write a suite where there are twins, else lines of JSON. Raises SidecarError."""
     write(to, suite_text(version, items, twins, agent, to) if twins else lines_text(items))
-    return to
 
 
 def write(path: Path, text: str) -> None:

@@ -17,7 +17,6 @@
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
@@ -151,13 +150,13 @@ class Dataset:
         version: int | None = None,
         twins: Sequence[StrPath] = (),
         agent: str = "",
-    ) -> Path:
-        """Write lines of JSON, or with ``twins`` a suite that is replayed; the file.
+    ) -> None:
+        """Write lines of JSON to ``to``, or with ``twins`` a suite that is replayed.
 
         Raises SidecarError where the items are no suite on these twins.
         """
         found = datasets.exported(self._loaded, self.project, self.name, version)
-        return datasets.write_export(
+        datasets.write_export(
             path_of(to), found.version, found.items, tuple(map(path_of, twins)), agent
         )
 

@@ -40,8 +40,8 @@ def test_a_dataset_from_code_is_that_of_the_command(command):
     exported = [json.loads(line) for line in command("export", "refunds").stdout.splitlines()]
     assert [one["item_id"] for one in exported] == [one.item_id for one in made.items()]
     assert len(made.items(version=1)) == 1
-    to = made.export("lines.jsonl")
-    assert to.read_text() == command("export", "refunds").stdout
+    made.export("lines.jsonl")
+    assert Path("lines.jsonl").read_text() == command("export", "refunds").stdout
     with pytest.raises(SidecarError, match="expect nothing"):
         made.export("suite.yaml", twins=["twin.yaml"])
     made.add(remove=[made.items()[-1].item_id])
