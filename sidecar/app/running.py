@@ -112,7 +112,7 @@ def result_of(begun: Begun, kept: Callable[[int], Iterable[KeptEpisode]]) -> Rep
     where some are missing."""
     plan = begun.plan
     return ReplayResult(
-        pins=pins_of(plan, begun.order.policy_revision),
+        pins=pins_of(plan, begun.order.policy_revision, begun.run.created_at_ns),
         runs=_Runs(begun, kept),
         started_at_ns=begun.run.created_at_ns,
         files=plan.files,

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -30,12 +31,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 class Serving(Struct, frozen=True, kw_only=True):
     """What a started server tells: its address, the upstreams under it, the MCP server if it is one
-    (else empty), the twins' digests, and the control key where no file holds it.
+    (else empty), the twins' digests, whose state they have, and the control key where no file
+    holds it.
     """
 
     address: str
     upstreams: dict[str, str]
     twins: dict[str, str]
+    state: dict[str, Any] = {}
     mcp: str = ""
     control_key: str = ""
 
@@ -73,6 +76,7 @@ async def _serve(asked: Asked, ready: Callable[[Serving], None]) -> int:
                 address=address,
                 upstreams={name: f"{address}/{name}" for name in server.upstreams},
                 twins=group.digests(),
+                state=group.state_of(clock.now_ns()),
                 mcp=f"{address}/mcp" if asked.mcp else "",
                 control_key="" if asked.key_file is not None else key,
             )

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sidecar import clock
 from sidecar.app.planning import shipped
 from sidecar.cli.options import on_terminal, say, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
@@ -42,6 +43,8 @@ def replay_tapes(
             do="Name a twin.yaml, or a shipped twin: airline.",
         )
     group = given_twins(twins, state)
+    for why in group.stale(clock.now_ns()):
+        talk(f"stale: {why}")
     onto = OntoTwin(group)
     done = [onto.replay(taped_run(path.stem, read_tape(path))) for path in progress(_tapes(folder))]
     told = _told(done, group)
@@ -100,6 +103,7 @@ def _told(done: Sequence[RunOnTwin], group: TwinGroup) -> dict[str, Any]:
         "pass_hat": {str(k): mean_pass_hat(counts, k) for k in range(1, least + 1)},
         "twins": group.digests(),
         "twin_code": group.code(),
+        "twin_state": group.state_of(clock.now_ns()),
         "fidelity": msgspec.to_builtins(fidelity(done)),
         "cases": [_case(one) for one in done],
     }

@@ -7,6 +7,7 @@ from sidecar.cli.twin_draft import draft_
 from sidecar.cli.twin_episode import episode
 from sidecar.cli.twin_fidelity import fidelity_
 from sidecar.cli.twin_serve import serve
+from sidecar.cli.twin_sync import sync
 
 
 @click.group("twin")
@@ -26,3 +27,4 @@ command.add_command(draft_)
 command.add_command(fidelity_)
 command.add_command(serve)
 command.add_command(episode)
+command.add_command(sync)

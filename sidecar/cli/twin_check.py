@@ -31,7 +31,8 @@ def check(
     store: str | None,  # noqa: ARG001
     output: str,
 ) -> int:
-    """Check twins and suites (with the twins they name): problems, and what is left open.
+    """Check twins, suites and sync files (with the twins they name): problems, and what is left
+    open.
 
     A problem must be repaired; a warning tells what is declared and never used, or not declared.
     Code that a twin names is loaded and runs.
@@ -63,14 +64,15 @@ def _value(found: Checked) -> dict[str, Any]:
         {"twin": one.name, "version": one.declaration.version, "digest": one.digest()}
         for one in found.twins
     ]
-    return {"twins": twins, "suites": found.suites, "findings": msgspec.to_builtins(found.findings)}
+    counted = {"suites": found.suites, "syncs": found.syncs}
+    return {"twins": twins, **counted, "findings": msgspec.to_builtins(found.findings)}
 
 
 def _lines(found: Checked) -> Iterator[str]:
     for one in found.findings:
         yield plain(f"{_place(one)}: {one.severity}: {one.path} {one.text}".replace("  ", " "))
-    looked = [_counted(len(found.twins), "twin")] if found.twins or not found.suites else []
-    looked += [_counted(found.suites, "suite")] if found.suites else []
+    some = {"twin": len(found.twins), "suite": found.suites, "sync file": found.syncs}
+    looked = [_counted(number, word) for word, number in some.items() if number] or ["0 twins"]
     counts = [_counted(found.count(word), word) for word in ("problem", "warning")]
     yield f"{', '.join(looked)}: {', '.join(counts)}"
 

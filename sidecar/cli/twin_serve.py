@@ -24,7 +24,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command("serve")
 @click.argument("twins", nargs=-1, required=True, type=_PATH, metavar="TWIN...")
-@click.option("--state", type=_PATH, default=None, help="Folder of the world: <entity>.json.")
+@click.option("--state", type=_PATH, default=None, help="Folder of rows, or of snapshots.")
 @click.option("--listen", default="127.0.0.1:4330", show_default=True, help="Address; :0 is free.")
 @click.option(
     "--key-file",
@@ -83,6 +83,8 @@ def _reporter(output: str) -> Callable[[twinning.Serving], None]:
     def ready(serving: twinning.Serving) -> None:
         if output == "json":
             say(json.dumps(msgspec.to_builtins(serving)))
+        for why in serving.state.get("stale", ()):
+            talk(f"stale: {why}")
         for name, url in serving.upstreams.items():
             talk(f"{name:<12} {url}")
         if serving.mcp:

@@ -144,6 +144,7 @@ def verdict_of(
             "suite_digest": pins.suite_digest,
             "twins": pins.twins,
             "twin_code": pins.twin_code,
+            **({"twin_state": pins.twin_state} if pins.twin_state else {}),
             "policy_revision": pins.policy_revision,
             "gate_policy": given.policy.digest(),
             "deterministic": pins.deterministic,
@@ -161,7 +162,7 @@ def verdict_digest(pins: Pins, given: GateInput, decision: Decision) -> str:
     """``sha256:<hex>`` of what was decided and why, without ids and times."""
     findings = tuple(one for one in decision.findings if one.rule not in TIMED)
     value = {
-        "pins": pins,
+        "pins": _pinned(pins),
         "gate_policy": given.policy.digest(),
         "quarantined": given.quarantined,
         "cases": [
@@ -172,6 +173,14 @@ def verdict_digest(pins: Pins, given: GateInput, decision: Decision) -> str:
         "status": status_of(findings),
     }
     return digest(exact(msgspec.to_builtins(value)), domain="agenttwin-verdict/2")
+
+
+def _pinned(pins: Pins) -> dict[str, Any]:
+    """The pins without ages; of twins whose state is of no snapshot, nothing is said of one."""
+    value: dict[str, Any] = msgspec.to_builtins(pins)
+    state = value.pop("twin_state")
+    kept = {name: state[name] for name in ("version", "taken_at", "digest") if name in state}
+    return {**value, "twin_state": kept} if kept else value
 
 
 def _noise(pins: Pins, given: GateInput) -> dict[str, Any]:

@@ -97,7 +97,7 @@ async def replay(
     started_ns = clock.now_ns()
     async with company(plan, ports, concurrency=concurrency, progress=progress) as running:
         runs = await running.run(_jobs(plan))
-    pins = pins_of(plan, ports.policy.revision)
+    pins = pins_of(plan, ports.policy.revision, started_ns)
     return ReplayResult(
         pins=pins,
         runs=in_order(pins, (*plan.recorded, *runs)),
@@ -273,7 +273,7 @@ def _jobs(plan: ReplayPlan) -> list[Job]:
     ]
 
 
-def pins_of(plan: ReplayPlan, policy_revision: str) -> Pins:
+def pins_of(plan: ReplayPlan, policy_revision: str, begun_at_ns: int) -> Pins:
     """What a verdict on this plan pins; without a gateway there is no ``policy_revision``."""
     return Pins(
         suite=plan.suite,
@@ -284,6 +284,7 @@ def pins_of(plan: ReplayPlan, policy_revision: str) -> Pins:
         seed=plan.seed,
         twins=plan.group.digests(),
         twin_code=plan.group.code(),
+        twin_state=plan.group.state_of(begun_at_ns),
         policy_revision=policy_revision,
         baseline=plan.baseline.text,
         candidate=plan.candidate.text,

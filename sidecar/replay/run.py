@@ -6,6 +6,7 @@ Rules
 """
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +17,8 @@ from sidecar.replay.record import EpisodeRecord
 class Pins(Struct, frozen=True, kw_only=True):
     """What was held fixed for both sides. ``repeats`` is how often each case ran on a side.
 
-    ``twin_code`` names twins that are written in Python, with their code and its digest.
+    ``twin_code`` names twins that are written in Python, with their code and its digest;
+    ``twin_state`` the snapshot their state is of and its age (``TwinGroup.state_of``).
     """
 
     suite: str
@@ -27,6 +29,7 @@ class Pins(Struct, frozen=True, kw_only=True):
     seed: int
     twins: dict[str, str]
     twin_code: dict[str, str] = {}
+    twin_state: dict[str, Any] = {}
     policy_revision: str
     baseline: str
     candidate: str

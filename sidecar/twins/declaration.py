@@ -54,6 +54,12 @@ class Entity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant: str = ""
 
 
+class StateTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How old a synchronised state may be (empty: any)."""
+
+    age_max: str = ""
+
+
 class CodeSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the code of a twin stands: a ``file`` beside it, or an importable ``module``."""
 
@@ -265,6 +271,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tools: tuple[Tool, ...] = ()
     faults: tuple[Fault, ...] = ()
     code: CodeSource | None = None
+    state: StateTerms = StateTerms()
     secrets: tuple[str, ...] = ()
     fidelity: Fidelity | None = None
     unenforced: tuple[Unenforced, ...] = ()
@@ -295,6 +302,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         something is said by it, so that a twin that says nothing is the twin it was.
         """
         value: dict[str, Any] = msgspec.to_builtins(self)
+        del value["state"]  # how old it may be is no part of what it is
         _drop_unsaid(value, "as_of", "secrets", "fidelity", "unenforced")
         for tool in value["tools"]:
             _drop_unsaid(tool, "description")
@@ -337,6 +345,8 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         yield from time_problems("clock.start", self.clock.start)
         if self.as_of:
             yield from time_problems("as_of", self.as_of)
+        if self.state.age_max:
+            yield from _duration_problems("state.age_max", self.state.age_max)
         yield from _duration_problems("clock.step", self.clock.step)
         yield from _duration_problems("clock.settle", self.clock.settle)
         for index, tool in enumerate(self.tools):

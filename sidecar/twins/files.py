@@ -9,6 +9,7 @@ Rules
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +21,7 @@ from sidecar.twins.code.files import load_code
 from sidecar.twins.declaration import CodeSource, Declaration
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.scenario import Suite, suite_problems
+from sidecar.twins.state.files import with_state
 from sidecar.twins.twin import Twin
 
 
@@ -36,7 +38,9 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
 
     def digest(self) -> str:
         """``sha256:<hex>`` of the suite and its twins."""
-        value = {"suite": msgspec.to_builtins(self.suite), "twins": self.group.digests()}
+        suite: dict[str, Any] = msgspec.to_builtins(self.suite)
+        del suite["state"]  # where it stands; what it holds is in the twins' digests
+        value = {"suite": suite, "twins": self.group.digests()}
         return digest(value, domain="agenttwin-suite/1")
 
 
@@ -62,7 +66,8 @@ def _suite(document: Document, path: Path, files: dict[str, bytes]) -> LoadedSui
     suite = convert(document, Suite)
     twins = load_twins([path.parent / name for name in suite.twins], root=path.parent)
     report(document, suite_problems(suite, twins.group))
-    return LoadedSuite(suite=suite, group=twins.group, files={**files, **twins.files})
+    group = with_state(twins.group, path.parent / suite.state) if suite.state else twins.group
+    return LoadedSuite(suite=suite, group=group, files={**files, **twins.files})
 
 
 def load_twins(paths: list[Path], *, root: Path | None = None) -> LoadedTwins:

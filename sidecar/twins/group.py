@@ -22,6 +22,7 @@ from sidecar.twins.claimed import secret_fields, why_unfaithful
 from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
 from sidecar.twins.journal import Journal
 from sidecar.twins.names import FLAGS, RECORDED
+from sidecar.twins.snapshot import Snapshot, why_stale
 from sidecar.twins.twin import Twin
 from sidecar.twins.world import NoSuchEntity, World
 
@@ -47,9 +48,10 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
 
 class TwinGroup:
-    """Compiled twins, immutable."""
+    """Compiled twins, immutable; ``state`` is the snapshot their rows are of, if of one."""
 
-    def __init__(self, twins: Sequence[Twin]) -> None:
+    def __init__(self, twins: Sequence[Twin], state: Snapshot | None = None) -> None:
+        self.state = state
         self.twins = {twin.name: twin for twin in twins}
         self._owner: dict[str, Twin] = {tool: twin for twin in twins for tool in twin.tools}
         names = Counter(name for twin in twins for name in twin.declaration.entities)
@@ -151,6 +153,33 @@ class TwinGroup:
     def digests(self) -> dict[str, str]:
         """The digest of each twin."""
         return {name: twin.digest() for name, twin in self.twins.items()}
+
+    def stale(self, now_ns: int) -> list[str]:
+        """Of each twin whose state is older than it declares, that and how old."""
+        found = []
+        for name, twin in self.twins.items():
+            age_max = twin.declaration.state.age_max
+            if age_max and self.state is None:
+                found.append(f"{name}: it declares state.age_max, and its state is of no snapshot")
+            elif self.state is not None:
+                why = why_stale(self.state, age_max, now_ns)
+                found += [f"{name}: {why}"] if why is not None else []
+        return found
+
+    def state_of(self, now_ns: int) -> dict[str, Any]:
+        """What evidence says of the state: nothing where it is of no snapshot and none is asked
+        for, else version, time, digest and age in seconds, and which twins it is too old for.
+        """
+        stale = self.stale(now_ns)
+        if self.state is None:
+            return {"stale": stale} if stale else {}
+        return {
+            "version": self.state.version,
+            "taken_at": self.state.taken_at,
+            "digest": self.state.digest,
+            "age_seconds": max(0, now_ns - self.state.taken_at_ns) // 1_000_000_000,
+            "stale": stale,
+        }
 
     def code(self) -> dict[str, str]:
         """Of each twin written in Python, its code and that code's digest."""

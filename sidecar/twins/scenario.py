@@ -107,7 +107,9 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole ``suite.yaml``; ``agent`` is the name policy knows the agent by, on both sides."""
+    """A whole ``suite.yaml``; ``agent`` is the name policy knows the agent by, on both sides,
+    ``state`` the folder of its twins' world.
+    """
 
     suite: str
     twins: tuple[str, ...]
@@ -117,6 +119,7 @@ class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     deterministic: bool = False
     seed: int = 0
     deadline: str = "60s"
+    state: str = ""
     environment: dict[str, str] = {}
     defaults: Defaults = Defaults()
     fairness: tuple[Fairness, ...] = ()

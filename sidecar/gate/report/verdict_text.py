@@ -143,5 +143,10 @@ def _pins(verdict: Verdict) -> Iterable[tuple[str, Any]]:
         yield f"twin {name}", digest
     for name, code in verdict.evidence.get("twin_code", {}).items():
         yield f"twin {name} is code", code
+    state = verdict.evidence.get("twin_state", {})
+    if "version" in state:
+        yield "twin state", f"{state['version']} of {state['taken_at']} {state['digest']}"
+    for why in state.get("stale", ()):
+        yield "stale", why
     yield "seeds", verdict.evidence.get("seeds")
     yield "digest", verdict.digest

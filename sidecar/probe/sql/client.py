@@ -41,7 +41,7 @@ class SqlAsker:
         assert request.sql is not None
         data = {"attempts": attempts}
         try:
-            told = await self._told(request.sql, request.deadline_ns)
+            told = await self.told(request.sql, request.deadline_ns)
         except WorkerFailed as failed:
             return unknown(request, failed.code, now_ns=now(), data=data)
         except TargetRefused:
@@ -59,7 +59,10 @@ class SqlAsker:
         for worker in self._workers.values():
             await worker.close()
 
-    async def _told(self, ask: SqlAsk, deadline_ns: int) -> Told:
+    async def told(self, ask: SqlAsk, deadline_ns: int) -> Told:
+        """The rows of one query, or the code of why there are none. Raises WorkerFailed,
+        TargetRefused, TimeoutError.
+        """
         ends_ns = clock.monotonic_ns() + deadline_ns
         database = self._databases[ask.database]
         endpoint, addresses = await self._egress.vetted(database.target, deadline_ns=deadline_ns)

@@ -1,4 +1,4 @@
-"""Twins and suites looked at without running them: all that is wrong with all of them, at once.
+"""Twins, suites and sync files looked at without running them: all that is wrong with all of them.
 
 Rules
 1. A file that is wrong does not hide what is wrong with another; a twin that a suite names is
@@ -19,6 +19,8 @@ from sidecar.twins.files import Unopened, load_twin, read_document
 from sidecar.twins.group import TwinGroup
 from sidecar.twins.leftover import remarks
 from sidecar.twins.scenario import Suite, suite_problems
+from sidecar.twins.state.files import with_state
+from sidecar.twins.sync.plan import Sync
 from sidecar.twins.twin import Twin
 
 Severity = Literal["problem", "warning", "note"]
@@ -39,6 +41,7 @@ class Checked(Struct, frozen=True, kw_only=True):
 
     twins: tuple[Twin, ...]
     suites: int
+    syncs: int
     findings: tuple[Finding, ...]
     unopened: tuple[str, ...]
 
@@ -48,13 +51,14 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 
 def check_files(paths: Sequence[Path]) -> Checked:
-    """Look at twins and suites."""
+    """Look at twins, suites and sync files."""
     check = _Check()
     for path in paths:
         check.look(path)
     return Checked(
         twins=tuple(twin for twin in check.twins.values() if twin is not None),
         suites=check.suites,
+        syncs=check.syncs,
         findings=tuple(check.findings),
         unopened=tuple(check.unopened),
     )
@@ -67,7 +71,7 @@ class _Check:
         self.twins: dict[Path, Twin | None] = {}
         self.findings: list[Finding] = []
         self.unopened: list[str] = []
-        self.suites = 0
+        self.suites = self.syncs = 0
 
     def look(self, path: Path) -> None:
         try:
@@ -75,21 +79,41 @@ class _Check:
         except SidecarError as error:
             self._wrong(path, error)
             return
-        if isinstance(document.value, dict) and "suite" in document.value:
+        said = document.value if isinstance(document.value, dict) else {}
+        if "suite" in said:
             self._suite(path, document)
+        elif "sync" in said:
+            self._sync(path, document)
         else:
             self._twin(path)
 
     def _suite(self, path: Path, document: Document) -> None:
         self.suites += 1
-        twins = [self._twin(path.parent / name) for name in _named(document.value.get("twins"))]
+        group = self._group(path, document)
         try:
             suite = convert(document, Suite)
-            if None not in twins:
-                group = TwinGroup([twin for twin in twins if twin is not None])
+            if group is not None:
                 report(document, suite_problems(suite, group))
+                if suite.state:
+                    with_state(group, path.parent / suite.state)
         except SidecarError as error:
             self._wrong(path, error)
+
+    def _sync(self, path: Path, document: Document) -> None:
+        self.syncs += 1
+        group = self._group(path, document)
+        try:
+            sync = convert(document, Sync)
+            if group is not None:
+                report(document, [*group.problems(), *sync.problems(group)])
+        except SidecarError as error:
+            self._wrong(path, error)
+
+    def _group(self, path: Path, document: Document) -> TwinGroup | None:
+        """The twins that a document names; None where one of them is wrong."""
+        twins = [self._twin(path.parent / name) for name in _named(document.value.get("twins"))]
+        right = [twin for twin in twins if twin is not None]
+        return TwinGroup(right) if len(right) == len(twins) else None
 
     def _twin(self, path: Path) -> Twin | None:
         known = path.resolve()

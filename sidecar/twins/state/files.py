@@ -1,13 +1,17 @@
-"""A twin's world from a folder of snapshots: one file an entity, ``<entity>.json`` or ``.json.gz``.
+"""A twin's world from a folder: one file an entity, ``<entity>.json`` or ``.json.gz``; or a
+snapshot that ``sidecar twin sync`` made.
 
 **Rules**
 1. A file holds a list of rows, or an object of rows by key; a row that does not name its key gets
    it.
 2. The rows take the place of the twin's own and are checked as those are; they are in its digest.
 3. A folder that says nothing of any entity is a mistake, and refused.
+4. Of a folder of snapshots (``1``, ``2``, …) the latest counts; one whose files are not those it
+   was made with is refused.
 """
 
 import gzip
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,22 +19,30 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
 from sidecar.twins.group import TwinGroup
+from sidecar.twins.snapshot import FILE, Snapshot, read_snapshot
 from sidecar.twins.twin import Twin
 
 _BYTES_MAX = 1 << 28
+_VERSION = re.compile(r"[1-9][0-9]{0,8}\Z")
 
 
 def with_state(group: TwinGroup, folder: Path) -> TwinGroup:
     """The same twins with the folder's rows. Raises SidecarError."""
+    found = versions(folder)
+    if found:
+        folder = folder / str(found[-1])
+    snapshot = _snapshot(folder)
     twins, named = [], 0
     for twin in group.twins.values():
         entities = dict(twin.declaration.entities)
         for name, entity in entities.items():
-            path = _file(folder, name)
+            told = group.told_entity(twin.name, name)
+            path = _file(folder, told) or _file(folder, name)
             if path is not None:
-                rows = _rows(path, entity.key)
+                rows = rows_in(path, entity.key)
                 entities[name] = structs.replace(entity, rows=rows)
                 named += 1
         made = Twin(structs.replace(twin.declaration, entities=entities), twin.code)
@@ -45,7 +57,34 @@ def with_state(group: TwinGroup, folder: Path) -> TwinGroup:
             where=str(folder),
             do=f"Put in <entity>.json or .json.gz of: {known}.",
         )
-    return TwinGroup(twins)
+    return TwinGroup(twins, snapshot)
+
+
+def versions(folder: Path) -> list[int]:
+    """The versions of snapshots in a folder, oldest first."""
+    try:
+        names = [each.name for each in folder.iterdir() if (each / FILE).is_file()]
+    except OSError:
+        return []
+    return sorted(int(name) for name in names if _VERSION.match(name))
+
+
+def _snapshot(folder: Path) -> Snapshot | None:
+    """What the folder is a snapshot of; None where it is none. Raises SidecarError."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    do = "Take another one: sidecar twin sync."
+    try:
+        found = read_snapshot(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SidecarError(f"it is no snapshot: {error}", where=str(path), do=do) from None
+    for name, part in found.entities.items():
+        file = folder / f"{name}.json"
+        if not file.is_file() or sha256(file.read_bytes()) != part.digest:
+            what = "it is not what the snapshot was made with"
+            raise SidecarError(what, where=str(file), do=do)
+    return found
 
 
 def _file(folder: Path, entity: str) -> Path | None:
@@ -53,7 +92,8 @@ def _file(folder: Path, entity: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _rows(path: Path, key: str) -> tuple[dict[str, Any], ...]:
+def rows_in(path: Path, key: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a file. Raises SidecarError."""
     try:
         with path.open("rb") as file:
             packed = path.suffix == ".gz"
