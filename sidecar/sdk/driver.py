@@ -10,10 +10,10 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from sidecar import clock
 from sidecar.capture.process import build_of, circumstances, folders_of, git_of
@@ -62,13 +62,17 @@ def record(
     ``capture``: ``off`` keeps digests only and cannot be replayed; ``redacted``, ``full`` keep
     content. ``roots``: folders of the agent's own files; none = the working directory. The tape
     expires after ``lasts_ns``. Raises SidecarError where there is a file already, or none can be
-    made.
+    made; ValueError for an option that is none.
     """
+    _check(capture, packaging, agent, labels, lasts_ns)
     running = active()
     if running is not None:
         yield Recording(running)
         return
     folders = folders_of(roots)
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"{folder} is no folder of an agent's files (roots)")
     found = circumstances(
         git=git_of(folders[0]), agent=build_of(folders[0]), labels=labels, lasts_ns=lasts_ns
     )
@@ -92,9 +96,30 @@ def record(
         writer.seal()
 
 
+def _check(
+    capture: Capture,
+    packaging: Packaging,
+    agent: str,
+    labels: Mapping[str, str] | None,
+    lasts_ns: int | None,
+) -> None:
+    """Raises ValueError: a word misspelt would be another tape than was meant, seen much later."""
+    if capture not in get_args(Capture):
+        raise ValueError(f"capture is one of {', '.join(get_args(Capture))}, not {capture!r}")
+    if packaging not in get_args(Packaging):
+        raise ValueError(f"packaging is one of {', '.join(get_args(Packaging))}, not {packaging!r}")
+    if not agent or not isinstance(agent, str):
+        raise ValueError("agent is a name")
+    if not all(isinstance(one, str) for pair in (labels or {}).items() for one in pair):
+        raise ValueError("labels are texts by their names")
+    if lasts_ns is not None and lasts_ns <= 0:
+        raise ValueError("lasts_ns is how long the tape lasts: more than nothing")
+
+
 def recorded(path: StrPath, **options: Any) -> Callable[[F], F]:
     """``record`` as a decorator: each call of the function makes a tape; ``path`` may hold
-    ``{id}``, which is another for each. What the function returns is the run's output."""
+    ``{id}``, which is another for each. What the function returns is the run's output; of a
+    generator, the list of what it yielded."""
 
     def decorate(function: F) -> F:
         def place() -> Path:
@@ -110,6 +135,33 @@ def recorded(path: StrPath, **options: Any) -> Callable[[F], F]:
                     return value
 
             return cast(F, run_async)
+
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def stream_async(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+                with record(place(), **options) as recording:
+                    pieces: list[Any] = []
+                    recording.output(pieces)
+                    async with aclosing(function(*args, **kwargs)) as source:
+                        async for piece in source:
+                            pieces.append(piece)
+                            yield piece
+
+            return cast(F, stream_async)
+
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def stream(*args: Any, **kwargs: Any) -> Iterator[Any]:
+                with record(place(), **options) as recording:
+                    pieces: list[Any] = []
+                    recording.output(pieces)
+                    for piece in function(*args, **kwargs):
+                        pieces.append(piece)
+                        yield piece
+
+            return cast(F, stream)
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:

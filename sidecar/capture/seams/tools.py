@@ -26,14 +26,15 @@ _KINDS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 def wrapped(fn: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
     """A function that is a tool, under its own name or another."""
-    called = name or fn.__name__
+    called = name or name_of(fn)
     signature = inspect.signature(fn)
+    body = fn if _is_function(fn) else type(fn).__call__  # an object that can be called
 
     def asked(session: Session, args: Any, kwargs: Any, *, awaited: bool = False) -> Crossing:
         given = arguments(signature, args, kwargs)
         return entered(session, called, given, awaited=awaited)
 
-    if inspect.isasyncgenfunction(fn):
+    if inspect.isasyncgenfunction(body):
 
         @functools.wraps(fn)
         async def stream_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
@@ -60,7 +61,7 @@ def wrapped(fn: Callable[..., Any], name: str | None = None) -> Callable[..., An
                 await real.aclose()
 
         return stream_async
-    if inspect.iscoroutinefunction(fn):
+    if inspect.iscoroutinefunction(body):
 
         @functools.wraps(fn)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
@@ -71,7 +72,7 @@ def wrapped(fn: Callable[..., Any], name: str | None = None) -> Callable[..., An
             return await run_async(x, lambda: fn(*args, **kwargs))
 
         return call_async
-    if inspect.isgeneratorfunction(fn):
+    if inspect.isgeneratorfunction(body):
 
         @functools.wraps(fn)
         def stream(*args: Any, **kwargs: Any) -> Generator[Any, None, Any]:
@@ -90,6 +91,17 @@ def wrapped(fn: Callable[..., Any], name: str | None = None) -> Callable[..., An
         return run(asked(session, args, kwargs), lambda: fn(*args, **kwargs))
 
     return call
+
+
+def name_of(fn: Any) -> str:
+    """What a tool is called that is given no name: as its function, else as its class."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    return str(getattr(fn, "__name__", type(fn).__name__))
+
+
+def _is_function(fn: Any) -> bool:
+    return inspect.isroutine(fn) or isinstance(fn, partial | type)
 
 
 def entered(session: Session, name: str, given: Any, *, awaited: bool = False) -> Crossing:
