@@ -1,4 +1,4 @@
-"""An agent that records itself: what is no option is refused, and a streamed answer is its output."""
+"""An agent that records itself: no option is misread, and a streamed answer is its output."""
 
 import asyncio
 import functools
