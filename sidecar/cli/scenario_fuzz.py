@@ -19,11 +19,13 @@ from sidecar.analyse.fuzz.campaign import CONFIRM, Campaign, Finding, Plan, Repo
 from sidecar.analyse.fuzz.driver import Progress, agent
 from sidecar.analyse.fuzz.files import write_finding
 from sidecar.analyse.fuzz.mutations import LAYERS
+from sidecar.analyse.fuzz.rarely import Asked
+from sidecar.cli import scenario_rare
 from sidecar.cli.options import common, emit, on_terminal, talk
 from sidecar.errors import SidecarError
 from sidecar.expression.written import written
 from sidecar.telemetry import configure_logging
-from sidecar.twins.files import load_suite
+from sidecar.twins.files import LoadedSuite, load_suite
 
 _EPISODES = re.compile(r"\d{1,9}\Z")
 _MANY = 10**9
@@ -55,6 +57,18 @@ _MANY = 10**9
     show_default=True,
     help="Folder for what is found.",
 )
+@click.option(
+    "--rare",
+    type=click.IntRange(20),
+    metavar="EPISODES",
+    help="Mutate nothing: estimate how likely each scenario fails under its faults' probabilities.",
+)
+@click.option(
+    "--rare-max",
+    type=click.FloatRange(0, 1),
+    metavar="PROBABILITY",
+    help="With --rare: exit 1 where a scenario is shown to fail more often, 2 where unsure.",
+)
 @common()
 def fuzz(suite: Path, tried: str, reference: str | None, output: str, **more: Any) -> int:
     """Mutate scenarios until an agent fails one, and shrink what it fails.
@@ -74,6 +88,10 @@ def fuzz(suite: Path, tried: str, reference: str | None, output: str, **more: An
     """
     configure_logging()
     loaded = load_suite(suite)
+    if more["rare"] is not None:
+        return _rare(loaded, tried, output, more)
+    if more["rare_max"] is not None:
+        raise click.UsageError("--rare-max is of --rare")
     episodes, seconds = _budget(more["budget"])
     plan = Plan(
         suite=loaded.suite,
@@ -96,6 +114,24 @@ def fuzz(suite: Path, tried: str, reference: str | None, output: str, **more: An
     told = {"suite": loaded.suite.suite, **written_report(report, files)}
     emit(told, output, lambda: _text(loaded.suite.suite, report, files))
     return _code(report)
+
+
+def _rare(loaded: LoadedSuite, tried: str, output: str, more: dict[str, Any]) -> int:
+    name, seed = loaded.suite.suite, more["seed"]
+    asked = Asked(
+        suite=loaded.suite,
+        group=loaded.group,
+        agent=agent(tried, option="--agent"),
+        episodes=more["rare"],
+        seed=seed,
+    )
+    found = scenario_rare.run(asked)
+    emit(
+        scenario_rare.as_record(name, found, seed=seed),
+        output,
+        lambda: "\n".join(scenario_rare.text(name, found, seed=seed)),
+    )
+    return scenario_rare.code(found, more["rare_max"])
 
 
 def written_report(report: Report, files: Sequence[Path]) -> dict[str, Any]:

@@ -81,8 +81,7 @@ def active(rule: Rule, strike: Strike, *, seed: int) -> bool:
     """Whether a rule's conditions hold for this call. Raises ExpressionFailed."""
     fault, when = rule.fault, rule.fault.when
     return (
-        fault.tool in ("*", strike.tool)
-        and _counted(when, strike.number)
+        may_strike(fault, strike.tool, strike.number)
         and (when.args_match is None or matches(strike.arguments, when.args_match))
         and (when.after is None or _followed(when.after, strike.events))
         and (
@@ -91,6 +90,11 @@ def active(rule: Rule, strike: Strike, *, seed: int) -> bool:
         )
         and (rule.during is None or strike.holds is None or strike.holds(rule.during))
     )
+
+
+def may_strike(fault: Fault, tool: str, number: int) -> bool:
+    """Whether a rule with a probability could draw for this call, whatever else it asks for."""
+    return fault.tool in ("*", tool) and _counted(fault.when, number)
 
 
 def draw(seed: int, rule: str, tool: str, number: int) -> float:
