@@ -101,6 +101,7 @@ def _shown(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
         one.case for one in given.samples if any(new & {*run.tools} for run in one.candidate)
     )
     yield Measure(name="new_tools", value=len(new), cases=users, detail=", ".join(sorted(new)))
+    yield from _floors(given)
     for severity in SEVERITIES:
         yield from _safety_delta(given.samples, severity)
     held, asked = (sum(run.rubric[at] for run in runs) for at in (0, 1))
@@ -115,6 +116,23 @@ def _shown(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
         )
     if policy.tokens:
         yield _budget("tokens", [one.tokens for one in runs], policy.tokens)
+
+
+def _floors(given: GateInput) -> Iterator[Measure]:
+    """Tools that the candidate calls in fewer cases than the policy asks; only where it does."""
+    short = []
+    for floor in given.policy.coverage:
+        calling = [
+            one.case
+            for one in given.samples
+            if any(run.passed is not None and floor.tool in run.tools for run in one.candidate)
+        ]
+        if len(calling) < floor.cases:
+            short.append(f"{floor.tool}: {len(calling)} of {floor.cases} cases")
+    if given.policy.coverage:
+        yield Measure(
+            name="coverage_short", value=len(short), statistic="tools", detail="; ".join(short)
+        )
 
 
 def _safety_delta(several: Sequence[CaseSamples], severity: str) -> Iterator[Measure]:

@@ -71,6 +71,13 @@ class Composite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warn_below: float = 0.0
 
 
+class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much the suite must try: in at least so many cases the candidate calls a tool."""
+
+    tool: str
+    cases: int = 1
+
+
 class Noise(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an A/A run of a suite came to: how far a version lies from itself (``baseline.py``)."""
 
@@ -101,6 +108,7 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     latency_ms: int = 0
     tokens: int = 0
     noise: Noise | None = None
+    coverage: tuple[Floor, ...] = ()
 
     def digest(self) -> str:
         """``sha256:<hex>`` of the policy."""
@@ -134,6 +142,15 @@ def policy_problems(
     if max(weights) > WEIGHT_MAX:
         yield Problem("composite.weights", f"are {WEIGHT_MAX} at most")
     yield from _noise_problems(policy.noise)
+    for index, floor in enumerate(policy.coverage):
+        if not floor.tool:
+            yield Problem(f"coverage.{index}.tool", "is empty: a floor is of a tool")
+        if any(one.tool == floor.tool for one in policy.coverage[:index]):
+            yield Problem(f"coverage.{index}.tool", f"{floor.tool!r} stands twice")
+        if floor.cases < 1:
+            yield Problem(
+                f"coverage.{index}.cases", "is at least 1: a floor of nothing holds always"
+            )
 
 
 def _protected_problems(protected: Sequence[Protected]) -> Iterator[Problem]:

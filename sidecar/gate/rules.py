@@ -249,6 +249,13 @@ RULES: tuple[Rule, ...] = (
         remedy="read what it does with them before it is let loose",
     ),
     Rule(
+        id="coverage_shortfall",
+        severity="warn",
+        operand="coverage_short",
+        says="tools are called in fewer cases than the policy asks",
+        remedy="sidecar coverage VERDICT shows what the suite has not tried",
+    ),
+    Rule(
         id="divergence",
         severity="warn",
         operand="divergence",
