@@ -86,5 +86,5 @@ async def _serve(asked: Asked, ready: Callable[[Serving], None]) -> int:
         await server.stop()
     left = hall.names
     for name in left:
-        hall.end(name, settle=False)
+        hall.end(name, clock.now_ns(), settle=False)
     return len(left)

@@ -6,8 +6,9 @@ Rules
    later episode of the same name.
 2. Each episode has a world of its own; whatever one does, another does not see.
 3. Nothing here waits: a call is answered whole before the next is looked at.
-4. An episode takes ``calls_max`` calls, and there are at most ``episodes_max``: a caller without
-   end takes nobody's memory.
+4. An episode takes calls until it has ``events_max`` events, and there are at most
+   ``episodes_max``: a caller without end takes nobody's memory. One whose token has expired ends
+   when another is opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How much is kept in memory."""
 
     episodes_max: int = 1000
-    calls_max: int = 100_000
+    events_max: int = 100_000
 
 
 class Seat(Struct, frozen=True, kw_only=True):
@@ -95,6 +96,8 @@ class Hall:
         problems = list(wanted.problems(self.group))
         if problems:
             raise NotOpened("episode_invalid", "; ".join(map(_told, problems)), problems)
+        for seat in [one for one in self._seats.values() if one.expires_at_ns <= now_ns]:
+            self.end(seat.name, now_ns, settle=False)
         if wanted.name in self._names:
             raise NotOpened("episode_exists", f"there is an open episode {wanted.name!r}")
         if len(self._seats) >= self._limits.episodes_max:
@@ -145,21 +148,21 @@ class Hall:
         """Something no twin declares was asked for: 501, and the episode is void. Raises Full."""
         return self._answered(seat, lambda: seat.episode.gap(what, detail))
 
-    def end(self, name: str, *, settle: bool) -> dict[str, Any]:
+    def end(self, name: str, now_ns: int, *, settle: bool) -> dict[str, Any]:
         """End an episode: with ``settle`` what is still on its way happens first; then what came of
         it, after which everything is taken back. Raises NoSuchEpisode.
         """
         seat = self.seat(name)
         if settle:
             seat.episode.finish()
-        shown = shown_end(seat)
+        shown = shown_end(seat, now_ns)
         del self._seats[seat.id], self._names[name]
         clean = seat.episode.close()
         return {**shown, "clean": clean, "void": shown["void"] if clean else LEAKED}
 
     def _answered(self, seat: Seat, answer: Callable[[], Reply]) -> Outcome:
         events = seat.episode.events
-        if len(events) >= self._limits.calls_max:
+        if len(events) >= self._limits.events_max:
             raise Full
         before = len(events)
         reply = answer()
@@ -184,14 +187,17 @@ def shown_seat(seat: Seat) -> dict[str, Any]:
     }
 
 
-def shown_end(seat: Seat) -> dict[str, Any]:
-    """An episode with what differs from its start, and the twins it ran on."""
+def shown_end(seat: Seat, now_ns: int) -> dict[str, Any]:
+    """An episode with what differs from its start, the twins it ran on, and whose state they have
+    (``TwinGroup.state_of``).
+    """
     changes = msgspec.to_builtins(seat.episode.changes())
     twins = {
         twin.name: {"version": twin.declaration.version, "digest": twin.digest()}
         for twin in seat.episode.group.twins.values()
     }
-    return {**shown_seat(seat), "changes": changes, "twins": twins}
+    state = seat.episode.group.state_of(now_ns)
+    return {**shown_seat(seat), "changes": changes, "twins": twins, "twin_state": state}
 
 
 def shown_events(events: Sequence[TwinEvent], after: int, most: int) -> dict[str, Any]:

@@ -141,11 +141,18 @@ def test_a_request_with_two_readings_is_refused_and_its_connection_closed(shop):
 
 
 def test_an_episode_takes_no_calls_without_end(tmp_path):
-    with serving(tmp_path, limits=Limits(calls_max=3, episodes_max=1)) as running:
+    with serving(tmp_path, limits=Limits(events_max=3, episodes_max=1)) as running:
         token = running.open()
         statuses = [running.call(token, "GET", "/shop/orders/A-1")[0] for _ in range(5)]
         assert statuses == [200, 200, 200, 429, 429]
         assert running.lead("POST", "", {})[1]["code"] == "episodes_full"
+
+
+def test_an_episode_whose_token_has_expired_makes_room_for_another(tmp_path):
+    with serving(tmp_path, limits=Limits(episodes_max=1)) as running:
+        running.open(name="old", life="0.0001ms")
+        running.open(name="new")
+        assert running.hall.names == ["new"]
 
 
 # -- what an operator does --

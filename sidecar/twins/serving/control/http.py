@@ -99,13 +99,13 @@ class Control:
 
     def _of_one(self, method: str, name: str, what: str, query: str, body: bytes) -> web.Response:
         if method == "DELETE" and not what:
-            return _document(self._hall.end(name, settle=False))
+            return _document(self._hall.end(name, clock.now_ns(), settle=False))
         if method == "GET":
             return _document(self._looked(self._hall.seat(name), what, query))
         if method != "POST":
             raise _method("GET, POST, DELETE")
         if what == "close":
-            return _document(self._hall.end(name, settle=True))
+            return _document(self._hall.end(name, clock.now_ns(), settle=True))
         act = self._acts.get(what)
         if act is None:
             known = ", ".join([*self._acts, "close"])
@@ -117,7 +117,7 @@ class Control:
     def _looked(self, seat: Seat, what: str, query: str) -> dict[str, Any]:
         asked = dict(parse_qsl(query[:1000], keep_blank_values=True))
         if not what:
-            return shown_end(seat)
+            return shown_end(seat, clock.now_ns())
         if what == "events":
             after = asked.get("after", "0")
             if not _NUMBER.match(after):
