@@ -5,7 +5,7 @@ Rules
    TwinGap.
 2. What a call of the episode may have changed, and was never seen after such a call, is a TwinGap.
 3. A tool that answered one question in two ways with nothing in between is no function of what is
-   seen here: it is left out.
+   seen here: it is left out. So is one that nobody asked the same often enough to tell.
 """
 
 from collections import defaultdict
@@ -33,6 +33,7 @@ class Reading:
     def __init__(self, history: History, base: Base, settled: Settled, support: int) -> None:
         self._history, self._base, self._settled = history, base, settled
         self._fixed_min = max(_FIXED_MIN, support)
+        self._needed = support
         self.rules: list[Rule] = []
         self.left_out: list[LeftOut] = []
 
@@ -128,6 +129,11 @@ class Reading:
         """A tool that is answered from what was asked before."""
         entity = words.table(f"asked_{tool}")
         known = self._base.of(tool)
+        again = [call for one in known for call in one.of[1:]]
+        if len(again) < self._needed:
+            why = "too few questions were asked again and answered the same"
+            self._leave(tool, "everything", why, again, [])
+            return nothing(why), {}
         some = [one for one in self._history.of(tool) if one.known]
         names = sorted({name for one in some for name in one.arguments})
         always = [name for name in names if all(name in one.arguments for one in some)]

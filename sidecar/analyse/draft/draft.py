@@ -60,10 +60,11 @@ class _Drafting:
         self, history: History, name: str, asked: Mapping[str, Asked], support: int
     ) -> None:
         self._history, self._name, self._asked, self._support = history, name, asked, support
-        self._base = Base(history)
         self._finds = lookups(history)
         self._links = links(history, self._finds)
-        self._settled = Settled(history, self._base, self._finds, _linked(history, self._links))
+        linked = _linked(history, self._links)
+        self._settled = Settled(history, Base(history), self._finds, linked)
+        self._base = Base(history, self._settled.leaves_alone(support))
         self._rules: list[Rule] = []
         self._timed: list[Rule] = []
         self._left_out: list[LeftOut] = []

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from sidecar.analyse.draft import words
-from sidecar.analyse.draft.explain import ABSENT, Explained, Source, added, explained
+from sidecar.analyse.draft.explain import ABSENT, Explained, Source, added, explained, scalars
 from sidecar.analyse.draft.scenes import Scene
-from sidecar.analyse.draft.seen import equal, leaves
+from sidecar.analyse.draft.seen import equal
 from sidecar.evaluate.matching import same
 
 
@@ -45,6 +45,7 @@ def change(
     afters = [one.after for one in some if one.after is not None]
     assert len(befores) == len(afters) == len(some)
     names = sorted({name for one in (*befores, *afters) for name in one})
+    sources = [*arguments, *scalars(befores, row)]
     values: dict[str, Any] = {}
     increments: list[tuple[str, Any]] = []
     appends: list[tuple[str, Any]] = []
@@ -55,9 +56,9 @@ def change(
         after = [one.get(name, ABSENT) for one in afters]
         if _stayed(before, after):
             continue
-        found = _plain(before, after, arguments)
+        found = explained(after, sources) if ABSENT not in after else None
         grown = _grown(before, after, arguments)
-        longer = _longer(before, after, arguments)
+        longer = _longer(before, after, sources)
         if found is not None:
             values[name] = found.template
             rivals += found.equal
@@ -92,21 +93,6 @@ def _stayed(before: Source, after: Sequence[Any]) -> bool:
         or (one is not ABSENT and other is not ABSENT and same(one, other))
         for one, other in zip(before.values, after, strict=True)
     )
-
-
-def _plain(before: Source, after: Sequence[Any], arguments: Sequence[Source]) -> Explained | None:
-    if ABSENT in after:
-        return None
-    return explained(after, [*arguments, *_nested(before)])
-
-
-def _nested(before: Source) -> list[Source]:
-    """The scalars that an object of a record had, where every one had them."""
-    if not all(isinstance(one, dict) for one in before.values):
-        return []
-    parts = [dict(leaves(one)) for one in before.values]
-    shared = [at for at in parts[0] if "*" not in at and all(at in one for one in parts)]
-    return [Source(words.path(before.text, at), tuple(one[at] for one in parts)) for at in shared]
 
 
 def _grown(

@@ -13,8 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from sidecar.analyse.draft import words
-from sidecar.analyse.draft.seen import equal, is_masked
-from sidecar.evaluate.matching import same
+from sidecar.analyse.draft.seen import equal, is_masked, leaves
 from sidecar.twins import decimals
 
 ABSENT: Final = object()
@@ -139,6 +138,10 @@ def _of(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         return ABSENT
 
 
-def constant_of(targets: Sequence[Any]) -> bool:
-    """Whether all targets are one value."""
-    return all(same(targets[0], one) for one in targets)
+def scalars(records: Sequence[Any], text: str) -> list[Source]:
+    """The scalars that every record has, outside of lists, as sources; ``text`` is the record's."""
+    parts = [{at: value for at, value in leaves(one) if "*" not in at} for one in records]
+    shared = sorted(set.intersection(*(set(one) for one in parts)))
+    return [
+        Source(words.path(text, at), tuple(one.get(at, ABSENT) for one in parts)) for at in shared
+    ]

@@ -18,7 +18,7 @@ from sidecar.analyse.draft.reads import Lookup
 from sidecar.analyse.draft.seen import Seen, leaves, names_something, spelled
 
 _NAMED = re.compile(r"(?:^|_)(?:id|key|ref|reference|number|no|code|uuid|token)\Z")
-_BEGINNING = re.compile(r"([A-Za-z][A-Za-z_]*?)[-_]?[0-9A-Fa-f-]*\d[0-9A-Za-z-]*\Z")
+_BEGINNING = re.compile(r"([A-Za-z][A-Za-z_]*?)[-_]?\d[0-9A-Za-z-]*\Z")
 
 
 class Minted(Struct, frozen=True):

@@ -5,19 +5,22 @@ Rules
    the member that is the argument, or by the argument where no member is.
 2. A tool that answers the same to enough different questions always answers so. Any other is
    answered from what was asked and answered before, word for word.
-3. What is read is as it was at first where every run that read it, before anything touched it, saw
-   the same. Where they did not, it is not known, and is left out.
+3. What is read is as it was at first where every run that read it, before anything may have changed
+   it, saw the same. Where they did not, it is not known, and is left out.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from sidecar.analyse.draft import words
-from sidecar.analyse.draft.history import Answer, History, names_of, state
+from sidecar.analyse.draft.history import Answer, History, state
 from sidecar.analyse.draft.seen import Seen, is_masked, names_something, spelled
+
+LeftAlone = Callable[[Seen, Seen], bool]
+"""Whether a call with effects is known to leave alone what a read after it asks for."""
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
@@ -59,15 +62,20 @@ class Doubtful(Struct, frozen=True, kw_only=True):
 
 
 class Base:
-    """What reads showed at first, by tool and question."""
+    """What reads showed at first, by tool and question: before any call that may have changed
+    something, or after calls that are known to leave it alone.
+    """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, alone: LeftAlone | None = None) -> None:
         self.known: dict[tuple[str, str], Known] = {}
         self.doubtful: list[Doubtful] = []
         first: dict[tuple[str, str], list[Seen]] = defaultdict(list)
         for run in history.runs:
             for one in run:
-                if history.class_of(one.tool) == "read" and one.known and _at_first(history, one):
+                if history.class_of(one.tool) != "read" or not one.known:
+                    continue
+                before = history.changing(one.run, -1, one.at)
+                if all(alone is not None and alone(other, one) for other in before):
                     first[one.tool, one.asked].append(one)
         for place, some in first.items():
             if len({state(one).spelled for one in some}) > 1:
@@ -78,11 +86,6 @@ class Base:
     def of(self, tool: str) -> list[Known]:
         """What is known of a tool, in order of the questions."""
         return [self.known[place] for place in sorted(self.known) if place[0] == tool]
-
-
-def _at_first(history: History, one: Seen) -> bool:
-    names = names_of(one)
-    return not any(history.touches(other, names) for other in history.changing(one.run, -1, one.at))
 
 
 def lookups(history: History) -> dict[str, Lookup]:

@@ -6,9 +6,11 @@ Rules
 2. All reasons that do are kept: where they agree, the call is accepted or refused; where they do
    not, nobody knows.
 3. Fewer than the wanted number of calls on either side tell nothing.
+4. A call that is unlike every accepted one might be refused for a reason that nobody saw yet.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +18,7 @@ from msgspec import Struct
 from sidecar.analyse.draft import words
 from sidecar.analyse.draft.explain import ABSENT, Source, added
 from sidecar.analyse.draft.seen import is_masked, spelled
+from sidecar.analyse.draft.shapes import names
 from sidecar.evaluate.matching import same
 from sidecar.twins import decimals
 
@@ -108,6 +111,52 @@ def _told(source: Source) -> bool:
         one is ABSENT or one is None or isinstance(one, dict | list) or is_masked(one)
         for one in source.values
     )
+
+
+def likenesses(arguments: Sequence[Source], members: Sequence[Source]) -> list[str]:
+    """What held in every accepted call: how arguments stand to members, and what they were. A call
+    of which one of these does not hold is unlike all that were accepted."""
+    found: list[str] = []
+    sums = [
+        source for member in members for source, _, taken in added(member, arguments) if not taken
+    ]
+    for left in (*arguments, *sums):
+        for right in members:
+            signs = _signs(left, right)
+            if signs is not None:
+                found += _held(f"compare({left.text}, {right.text})", signs)
+            elif left in arguments and _told(left) and all(map(same, left.values, right.values)):
+                found.append(f"{left.text} == {right.text}")
+    for source in arguments:
+        found += _range(source)
+    for source in members:
+        kinds = {type(one) for one in source.values}
+        few = names(source.values) if kinds == {str} else None
+        if kinds == {bool} or few is not None:
+            found.append(_one_of(source.text, {spelled(one) for one in source.values}))
+    return found
+
+
+def _held(text: str, signs: Sequence[int]) -> list[str]:
+    if not any(signs):
+        return [f"{text} == 0"]
+    if all(one <= 0 for one in signs):
+        return [f"{text} <= 0"]
+    return [f"{text} >= 0"] if all(one >= 0 for one in signs) else []
+
+
+def _range(source: Source) -> list[str]:
+    """The bounds of an argument that is a number, or the text of one."""
+    if not _told(source) or any(isinstance(one, bool) for one in source.values):
+        return []
+    try:
+        ordered = sorted(source.values, key=cmp_to_key(decimals.compare))
+        least, most = words.literal(ordered[0]), words.literal(ordered[-1])
+    except (ValueError, TypeError):
+        return []
+    if len(ordered) < 2:
+        return []
+    return [f"compare({source.text}, {least}) >= 0", f"compare({source.text}, {most}) <= 0"]
 
 
 def body_values(answers: Sequence[Any]) -> bool:

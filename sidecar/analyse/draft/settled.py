@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from sidecar.analyse.draft.history import History, names_of, state
 from sidecar.analyse.draft.model import Support, supported
-from sidecar.analyse.draft.reads import Base, Lookup
+from sidecar.analyse.draft.reads import Base, LeftAlone, Lookup
 from sidecar.analyse.draft.seen import Seen, leaves, names_something, spelled
 
 Relation = Literal["named", "related", "other"]
@@ -60,6 +60,16 @@ class Settled:
             return Support(n=0)
         examples = self._history.named([*count.changed, *count.same])
         return supported(len(count.same), len(count.changed), examples)
+
+    def leaves_alone(self, support: int) -> LeftAlone:
+        """Whether a call is known to leave alone what a read asks for: by so many reads, and none
+        against it."""
+
+        def alone(write: Seen, read: Seen) -> bool:
+            count = self._counts.get((write.tool, read.tool, self._relation(write, read)))
+            return count is not None and len(count.same) >= support and not count.changed
+
+        return alone
 
     def is_possible(self, write: str, read: str, relation: Relation) -> bool:
         """Whether calls of the one tool were seen to stand so to what the other reads."""

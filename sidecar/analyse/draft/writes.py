@@ -15,14 +15,14 @@ from typing import Any
 
 from sidecar.analyse.draft import words
 from sidecar.analyse.draft.effects import Change, change
-from sidecar.analyse.draft.explain import ABSENT, Explained, Source, explained
+from sidecar.analyse.draft.explain import Explained, Source, explained, scalars
 from sidecar.analyse.draft.history import History
 from sidecar.analyse.draft.minting import Minted, minted_in
 from sidecar.analyse.draft.model import LeftOut, Rule, supported
 from sidecar.analyse.draft.reads import Base, Lookup
-from sidecar.analyse.draft.refusals import body_values, reasons
+from sidecar.analyse.draft.refusals import body_values, likenesses, reasons
 from sidecar.analyse.draft.scenes import Link, Scene, scenes
-from sidecar.analyse.draft.seen import Seen, leaves
+from sidecar.analyse.draft.seen import Seen
 from sidecar.analyse.draft.settled import Relation, Settled
 from sidecar.analyse.draft.shapes import shape
 
@@ -87,6 +87,8 @@ class Writing:
             return f"it went through {len(self._good)} times, which is too little support"
         if len({one.status for one in self._good}) > 1:
             return "it went through with several statuses"
+        if self._links and len(self._around(self._good)[2]) < self._support:
+            return "of the calls that went through too few are on rows that were seen"
         return None
 
     def _changed(self, link: Link) -> tuple[Change | None, list[Scene]]:
@@ -250,7 +252,7 @@ class Writing:
             places = [of.get((one.run, one.at)) for one in self._good]
             befores = [one.before for one in places if one is not None and one.before is not None]
             if len(befores) == len(self._good):
-                found += _scalars(befores, _row(link))
+                found += scalars(befores, _row(link))
         return found
 
     # -- when it refuses --
@@ -296,6 +298,21 @@ class Writing:
         self._tell(f"refuses with {status or 'an error'} unless {accepts}", some)
         return None
 
+    def _unlike(self) -> None:
+        """A call that is unlike all that were accepted is a gap."""
+        sources, members, inside = self._around(self._good)
+        if not inside:
+            return
+        held = likenesses(sources, members)
+        for text in held:
+            one = {"require": text, "gap": f"no call was accepted without {text}"}
+            if one not in self._last:
+                self._last.append(one)
+        for link in self._links:
+            self._need(link)  # what a call does to a row that nobody saw is not known
+        if held:
+            self._tell(f"takes calls like those it took: {len(held)} things held in all", inside)
+
     def _around(self, calls: Sequence[Seen]) -> tuple[list[Source], list[Source], list[Seen]]:
         """Arguments and members of named rows over the calls whose rows are all known."""
         befores = []
@@ -312,7 +329,7 @@ class Writing:
         for link, row in zip(self._links, befores, strict=True):
             records = [one.before for place in kept if (one := row[place]) and one.before]
             if records and len(records) == len(kept):
-                members += _scalars(records, _row(link))
+                members += scalars(records, _row(link))
         return self._arguments(inside), members, inside
 
     # -- all of it --
@@ -323,6 +340,7 @@ class Writing:
         for link, found, whole in changes:
             self._effect(link, found, whole)
         self._inserted()
+        self._unlike()
         self._others()
         free = {link.argument for link in self._links}
         free |= {
@@ -385,7 +403,7 @@ class Writing:
             values = tuple(one.arguments[name] for one in calls)
             found.append(Source(words.path("arguments", [name]), values))
             if all(isinstance(one, dict) for one in values):
-                found += _scalars(values, words.path("arguments", [name]))
+                found += scalars(values, words.path("arguments", [name]))
         return found
 
     def _equal(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -442,14 +460,6 @@ def _row(link: Link, *, after: bool = False) -> str:
     key = words.path("arguments", [link.argument])
     row = f"row({words.literal(link.lookup.entity)}, {key})" if after else _variable(link)
     return f"{row}.record" if link.lookup.whole else row
-
-
-def _scalars(records: Sequence[Any], text: str) -> list[Source]:
-    parts = [{at: value for at, value in leaves(one) if "*" not in at} for one in records]
-    shared = sorted(set.intersection(*(set(one) for one in parts)))
-    return [
-        Source(words.path(text, at), tuple(one.get(at, ABSENT) for one in parts)) for at in shared
-    ]
 
 
 def _says(found: Change) -> str:

@@ -60,14 +60,17 @@ class Production:
 def onto(drafted, runs):
     """The answers of a draft to the runs: (equal, gaps, otherwise).
 
-    What comes after an effect that could not be played counts as a gap: the run is void.
+    What comes after an effect that could not be played, or a call of a tool that the draft never
+    saw, counts as a gap: the run is void.
     """
     twins = OntoTwin(TwinGroup([drafted.twin()]))
     equal, gaps, otherwise = [], [], []
     for run in runs:
+        lost = False
         for one in twins.replay(run).answers:
+            lost = lost or not one.known
             recorded = parsed(one.recorded)
-            if one.gap or one.after_gap:
+            if lost or one.gap or one.after_gap:
                 gaps.append(one)
             elif one.value == recorded:
                 equal.append(one)

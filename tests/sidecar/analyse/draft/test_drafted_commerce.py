@@ -9,6 +9,7 @@ import pytest
 from draft_rig import Production, onto
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tier import examples
 
 from sidecar.analyse.draft.draft import draft
 from sidecar.analyse.draft.model import Asked
@@ -107,7 +108,7 @@ def test_runs_that_were_not_seen_are_answered_as_production_did_or_not_at_all(dr
     assert {one.status for one in refunds} == {201, 409}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(18), deadline=None)
 @given(seed=st.integers(0, 10_000), runs=st.integers(1, 30), support=st.integers(1, 4))
 def test_however_little_was_seen_a_draft_does_not_guess(seed, runs, support):
     production = shop()
