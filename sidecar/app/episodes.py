@@ -24,6 +24,7 @@ from sidecar.app.loading import load_config
 from sidecar.app.planning import Named
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
+from sidecar.receive.memory import keep_objects
 from sidecar.replay.driver import ReplayPlan
 from sidecar.replay.planning import Asked as Planned
 from sidecar.replay.reference import RECORDED, AgentRef, read_reference
@@ -116,6 +117,7 @@ def _worker(encoded: bytes, alone: bool, concurrency: int) -> TwinWorker | Gatew
     else:
         made = GatewayWorker(order, plan, lambda: replaying.replay_ports(loaded), concurrency)
     if alone:
+        keep_objects()
         end_with_the_coordinator()
     return made
 

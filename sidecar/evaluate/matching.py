@@ -11,6 +11,14 @@ from typing import Any
 
 def same(left: Any, right: Any) -> bool:
     """Whether two JSON-like values are equal."""
+    kind = type(left)
+    if kind is type(right):  # without asking what a mapping is: rows are compared after each call
+        if kind is str or kind is int or kind is float or kind is bool:
+            return bool(left == right)
+        if kind is dict:
+            return len(left) == len(right) and all(
+                key in right and same(one, right[key]) for key, one in left.items()
+            )
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, Mapping) and isinstance(right, Mapping):

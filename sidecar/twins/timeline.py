@@ -11,6 +11,7 @@ Rules
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -119,6 +120,7 @@ def start_ns(text: str) -> int:
     return (since.days * 86_400 + since.seconds) * _SECOND_NS + since.microseconds * 1_000
 
 
+@lru_cache(maxsize=256)  # a clock stands, or goes in few steps
 def text(at_ns: int) -> str:
     """``2026-01-05T09:00:00.000Z``."""
     moment = datetime.fromtimestamp(at_ns // _SECOND_NS, tz=UTC)

@@ -5,9 +5,9 @@ Rules
 2. All that can be known at load is found at load, with the dotted path: syntax, variables,
    entities.
 3. What has no value at run time is ExpressionFailed; the caller decides what that means.
-4. A plain path (``arguments.order_id``) and plain text (``'"refunded"'``) are read without the
-   engine, and the engine is handed only what the expression names: most of its cost is taking in
-   bindings.
+4. A plain path (``arguments.order_id``), plain text (``'"refunded"'``) and what ``plainly.py``
+   reads are read without the engine, and the engine is handed only what the expression names: most
+   of its cost is taking in bindings.
 """
 
 import re
@@ -26,6 +26,7 @@ from sidecar.expression.cel import (
 )
 from sidecar.expression.limits import read_shape
 from sidecar.twins.names import FUNCTIONS
+from sidecar.twins.plainly import ASK, read_plainly
 
 _ENTITY_NAMED = re.compile(r"""\b(?:row|rows|count|sum)\(\s*["']([^"']*)["']""")
 _PATH = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\Z")
@@ -48,6 +49,7 @@ class Lean:
         self._expression = expression
         self._variables = {name.text for name in shape.variables}
         self._functions = {name.text for name in shape.functions} & FUNCTIONS
+        self._plain = read_plainly(expression.text)
         path = _PATH.match(expression.text)
         self._path = path[1].split(".") if path and path[1] not in _WORDS else None
 
@@ -55,10 +57,14 @@ class Lean:
         """The value. Raises ExpressionFailed."""
         if self._path is not None:
             return self._walk(bindings)
+        if self._plain is not None and (found := self._plain(bindings, functions)) is not ASK:
+            return found
         return self._expression.evaluate(*self._needed(bindings, functions))
 
     def holds(self, bindings: Mapping[str, Any], functions: Functions) -> bool:
         """The value, which must be true or false. Raises ExpressionFailed."""
+        if self._plain is not None and type(found := self._plain(bindings, functions)) is bool:
+            return found
         return self._expression.holds(*self._needed(bindings, functions))
 
     def _needed(

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CASES = 25
+CASES = 50
 TWIN = """\
 twin: shop
 entities:

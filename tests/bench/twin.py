@@ -16,6 +16,7 @@ from sidecar import clock
 from sidecar.gateway.config import Approvals
 from sidecar.gateway.policy.files import load_bundle
 from sidecar.gateway.policy.worker import PolicyWorker
+from sidecar.receive.memory import keep_objects
 from sidecar.replay.direct import run_direct
 from sidecar.replay.driver import ReplayPlan, replay
 from sidecar.replay.reference import read_reference
@@ -102,6 +103,7 @@ def write(folder):
 def direct(loaded):
     """Episodes per CPU second on the twin, median of three."""
     case, worlds = cases(loaded.suite)[0], loaded.group.open()
+    keep_objects()  # as a worker does
     rates = []
     for _ in range(3):
         started = time.process_time()
