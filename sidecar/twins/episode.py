@@ -90,6 +90,9 @@ class Episode:
             return self.gap(
                 call.tool, f"the twin declares no tool {call.tool!r}", call_id=call.call_id
             )
+        if not timeline.EARLIEST_NS <= self.world.now_ns <= timeline.LATEST_NS:
+            detail = "virtual time has left the years 1 to 9999"
+            return self.gap(call.tool, detail, call_id=call.call_id)
         self._positions.append(self.position())
         number = self.world.next_call(call.tool)
         waiting = list(self.world.held) if tool.declared.has_effect else []

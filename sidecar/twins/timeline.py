@@ -20,6 +20,9 @@ from processors.value import duration_ns
 from sidecar.twins.journal import Cells, Journal
 
 _SECOND_NS = 1_000_000_000
+EARLIEST_NS = -62_135_596_800 * _SECOND_NS
+LATEST_NS = 253_402_300_799 * _SECOND_NS
+"""The first second of the year 1 and the last of 9999: what RFC 3339 can write."""
 
 
 class Timer(Struct, frozen=True, kw_only=True):
@@ -122,7 +125,8 @@ def start_ns(text: str) -> int:
 
 @lru_cache(maxsize=256)  # a clock stands, or goes in few steps
 def text(at_ns: int) -> str:
-    """``2026-01-05T09:00:00.000Z``."""
+    """``2026-01-05T09:00:00.000Z``; of a time that cannot be written, the nearest that can."""
+    at_ns = max(EARLIEST_NS, min(at_ns, LATEST_NS))
     moment = datetime.fromtimestamp(at_ns // _SECOND_NS, tz=UTC)
     milliseconds = at_ns % _SECOND_NS // 1_000_000
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"

@@ -265,6 +265,16 @@ def test_time_stays_within_the_years_that_can_be_written(shop):
     assert shop.lead("GET", "/late")[1]["now"] == "9999-01-01T00:00:00.000Z"
 
 
+@pytest.mark.parametrize("now", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:00"])
+def test_time_that_cannot_be_written_is_a_gap_and_the_episode_can_be_ended(shop, now):
+    token = shop.open(name="edge", now=now)
+    answers = [shop.call(token, "GET", "/shop/orders/A-1") for _ in range(3)]
+    assert (answers[-1][0], answers[-1][1]["error"]) == (501, "twin_gap")
+    assert shop.lead("POST", "/edge/step", {})[0] == 200
+    ended = shop.lead("POST", "/edge/close", {})[1]
+    assert "virtual time has left the years" in ended["void"] and ended["clean"]
+
+
 # -- faults on the wire --
 
 

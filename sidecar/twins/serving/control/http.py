@@ -25,6 +25,7 @@ from sidecar.expression.document import shape_problems
 from sidecar.gateway.problem import Refused
 from sidecar.gateway.strict import NotStrict, read_json
 from sidecar.identity.keys import Unauthenticated, bearer
+from sidecar.twins import timeline
 from sidecar.twins.serving.driver import (
     Hall,
     NoSuchEpisode,
@@ -39,8 +40,6 @@ from sidecar.twins.world import NoSuchEntity
 
 ROOT = "/v1/episodes"
 EVENTS_MOST = 500
-LATEST_NS = 253_402_000_000 * 1_000_000_000
-"""Virtual time stays within the years that can be written (9999)."""
 _PLACE = re.compile(r"/v1/episodes/([A-Za-z0-9][A-Za-z0-9_.-]{0,63})(?:/([a-z-]{1,20}))?\Z")
 _NUMBER = re.compile(r"\d{1,9}\Z")
 
@@ -155,7 +154,7 @@ def _forwarded(seat: Seat, asked: Mapping[str, Any]) -> dict[str, Any]:
         by_ns = duration_ns(str(asked.get("by", "")))
     except ValueError as error:
         raise Refused(422, "argument_invalid", f"by: {error}") from None
-    if seat.episode.now_ns + by_ns > LATEST_NS:
+    if seat.episode.now_ns + by_ns > timeline.LATEST_NS:
         raise Refused(422, "argument_invalid", "by leads beyond the year 9999")
     seat.episode.fast_forward(by_ns)
     return {}
