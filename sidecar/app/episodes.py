@@ -128,6 +128,12 @@ def _cores() -> int:
 
 def _way(plan: ReplayPlan) -> Way:
     kinds = {plan.baseline.kind, plan.candidate.kind} - {"recorded"}
+    if "tape" in kinds:
+        raise SidecarError(
+            "a tape is played once: it has no runs and no shards",
+            where="--baseline, --candidate",
+            do="Leave out --runs, --executor and --shards.",
+        )
     if "call" not in kinds:
         return "gateway"
     spoken = [case.id for case in plan.cases if case.user is not None]

@@ -14,6 +14,7 @@ from msgspec import Struct
 from processors.model.trace import AgentTrace
 from sidecar.app import opening
 from sidecar.app.known import classes, known_tools
+from sidecar.app.played import with_tapes
 from sidecar.app.recordings import read_recordings
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
@@ -39,6 +40,10 @@ class Named(Struct, frozen=True, kw_only=True):
 
 def plan_of(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
     """The plan, and what people should know of it. Raises SidecarError."""
+    return with_tapes(_planned(loaded, named, asked))
+
+
+def _planned(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
     if not named.is_recorded:
         if named.twins:
             raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")

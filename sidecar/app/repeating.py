@@ -3,7 +3,7 @@
 **Rules**
 1. Which cases run again, and how often, is the gate's word (``more_runs``); what ran stays.
 2. A case's further runs have its world, seeds and faults: only the agent's own dice fall anew.
-3. A recorded baseline is not run again; its candidate is.
+3. A recording is not run again: of a recorded baseline its candidate is.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,7 @@ from sidecar.gate.conclude import more_runs
 from sidecar.gate.policy import GatePolicy
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.record import EpisodeRecord
+from sidecar.replay.reference import recorded
 from sidecar.replay.run import ReplayResult, in_order
 from sidecar.replay.stage.driver import StagePorts
 
@@ -28,11 +29,14 @@ async def repeated(
 ) -> ReplayResult:
     """The replay with all runs that its cases need. Raises SidecarError, StoreUnavailable."""
     result = await replay(plan, ports, concurrency=concurrency, progress=progress)
+    if plan.candidate.kind == "tape":
+        return result
+    before = recorded() if plan.baseline.kind == "tape" else plan.baseline
     for _ in policy.runs:
         wanted = more_runs(result.pins, result.runs, policy)
         while short := {case for case, count in wanted.items() if _had(result, case) < count}:
             chosen = tuple(case for case in plan.cases if case.id in short)
-            again = replace(plan, cases=chosen, recorded=())
+            again = replace(plan, cases=chosen, recorded=(), baseline=before)
             more = await replay(again, ports, concurrency=concurrency, progress=progress)
             result = _with(result, more.runs)
     return result

@@ -133,9 +133,9 @@ def command(
     SUITE is a suite.yaml, store:QUERY with service, trace, since, until, outcome or limit, or a
     folder of tapes or OTLP captures. Of recordings without --twin, tools answer as recorded; the
     calls of a folder of tapes without a candidate are made on the twins.
-    REF is cmd:COMMAND, py:module:callable or url:http://HOST/PATH. Without --baseline (or with
-    recorded) recordings are the baseline themselves. A callable that takes (request, call) runs
-    straight on the twins, through the gateway where a policy is configured.
+    REF is cmd:COMMAND, py:module:callable, url:http://HOST/PATH or tape:PATH. Without --baseline
+    (or with recorded) recordings are the baseline themselves. A callable that takes (request, call)
+    runs straight on the twins, through the gateway where a policy is configured.
 
     \b
     Example:

@@ -21,13 +21,14 @@ from msgspec import Struct, structs
 from processors.model.verdict import Score
 from sidecar.app import replaying
 from sidecar.app.loading import load_config
-from sidecar.cli.options import common, emit, on_terminal, profiled
+from sidecar.app.played import with_tapes
+from sidecar.cli.options import common, emit, on_terminal, profiled, talk
 from sidecar.errors import SidecarError
 from sidecar.evaluate.fairness import Tally, fairness
 from sidecar.outcome import Exits, Outcome
 from sidecar.plain import plain
 from sidecar.replay.driver import Progress, ReplayPlan, replay
-from sidecar.replay.planning import Asked, suite_plan
+from sidecar.replay.planning import Asked, CapturedPlan, suite_plan
 from sidecar.replay.record import EpisodeRecord
 from sidecar.replay.reference import read_reference, recorded
 from sidecar.telemetry import configure_logging
@@ -49,7 +50,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 @click.command("run")
 @click.argument("suite", type=click.Path(path_type=Path))
-@click.option("--agent", required=True, metavar="REF", help="The agent: cmd:…, py:… or url:….")
+@click.option("--agent", required=True, metavar="REF", help="cmd:…, py:…, url:… or tape:….")
 @click.option("--scenario", "only", multiple=True, metavar="ID", help="Only this; may be repeated.")
 @click.option("--tag", "tags", multiple=True, help="Only those with this tag; may be repeated.")
 @click.option("--deadline", default="", help="Time of one episode [default: the suite's].")
@@ -87,7 +88,11 @@ def run(
         deadline=deadline,
         program_version=importlib.metadata.version("agenttwin-sidecar"),
     )
-    plan = suite_plan(chosen, asked)
+    found = with_tapes(CapturedPlan(plan=suite_plan(chosen, asked), notes=()))
+    for note in found.notes:
+        talk(note)
+    plan = found.plan
+    _refuse_unplayed(plan)
 
     async def whole(progress: Progress | None) -> tuple[EpisodeRecord, ...]:
         async with replaying.replay_ports(loaded) as ports:
@@ -108,6 +113,19 @@ def run(
     }
     emit(value, output, lambda: "\n".join(_lines(cases, groups)))
     return exits.code(end)
+
+
+def _refuse_unplayed(plan: ReplayPlan) -> None:
+    """Raises SidecarError where tapes are played and a scenario has none."""
+    judged = {one.case for one in plan.recorded}
+    for case in plan.cases:
+        known = case.id in plan.candidate.tapes or case.id in judged
+        if plan.candidate.kind == "tape" and not known:
+            raise SidecarError(
+                f"there is no tape of the scenario {case.id!r}",
+                where="--agent",
+                do="Choose others with --scenario.",
+            )
 
 
 def _chosen(loaded: LoadedSuite, only: Sequence[str], tags: Sequence[str]) -> LoadedSuite:

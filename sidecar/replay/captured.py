@@ -34,7 +34,7 @@ from sidecar.evaluate.expectations import (
 from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import conclude, scores
 from sidecar.expression.cel import ExpressionFailed
-from sidecar.replay.record import AgentExit, EpisodeRecord, Told, run_digest
+from sidecar.replay.record import AgentExit, EpisodeRecord, Side, Told, run_digest
 from sidecar.replay.recorded.twin import recorded_rows, rows_name
 from sidecar.twins.group import Beginning, TwinGroup
 from sidecar.twins.scenario import ApprovalRule, Case, Severity, drawn_seed
@@ -79,7 +79,7 @@ def captured(trace: AgentTrace, group: TwinGroup) -> Captured | None:
         expect=identified(_expected(trace, group)),
         drafted=True,
     )
-    return Captured(case=case, recorded=_recorded(trace, case, group), notes=tuple(notes))
+    return Captured(case=case, recorded=judged(trace, case, group), notes=tuple(notes))
 
 
 def severity_of(trace: AgentTrace, tools: Tools) -> Severity:
@@ -268,14 +268,17 @@ def _approvals(trace: AgentTrace, tools: Tools) -> tuple[ApprovalRule, ...]:
     return tuple(rules.values())
 
 
-def _recorded(trace: AgentTrace, case: Case, group: TwinGroup) -> EpisodeRecord:
+def judged(
+    trace: AgentTrace, case: Case, group: TwinGroup, side: Side = "baseline"
+) -> EpisodeRecord:
+    """A recording as a run of a case: what it shows is judged, the rest is skipped."""
     agent = AgentExit(ending="recorded", output=trace.final_output)
     found = scores(case.expect, Observed(trace=trace, tools=group.tools))
     told = Told(agent=agent, trace=trace, scores=found, ids=(trace.trace_id,))
     return EpisodeRecord(
         episode=f"recorded:{trace.trace_id}:{trace.revision}",
         case=case.id,
-        side="baseline",
+        side=side,
         run=1,
         seed=case.seed,
         agent=agent,

@@ -186,7 +186,10 @@ class Company:
         token = self._stage.open(name, episode, job.case.approvals, agent=plan.agent)
         who = identity(name, token)
         ask = self._asking(job, who)
-        ended = await converse(ask, job.case, plan.deadline_s, self._users, job.request)
+        if job.agent.kind == "tape":  # all it did and said is on it, whoever answered
+            ended = _recorded(await ask(job.case.request(), plan.deadline_s))
+        else:
+            ended = await converse(ask, job.case, plan.deadline_s, self._users, job.request)
         taken = await self._stage.take(name)
         episode.finish()
         of = Of(
@@ -225,6 +228,8 @@ class Company:
         agent = job.agent
         if agent.kind == "url":
             return partial(self._remote.run, agent, who)
+        if agent.kind == "tape":
+            agent = structs.replace(agent, argv=(*agent.argv, agent.tapes[job.case.id]))
         launch = Launch(
             argv=agent.argv,
             environment=agent_environment(
@@ -239,6 +244,11 @@ class Company:
             return await run_agent(structs.replace(launch, deadline_s=seconds), request)
 
         return ask
+
+
+def _recorded(ended: AgentExit) -> AgentExit:
+    """A recording that was played to its end is no run that could be another time."""
+    return structs.replace(ended, ending="recorded") if ended.ending == "completed" else ended
 
 
 def _without(ended: AgentExit, token: str) -> AgentExit:
@@ -268,8 +278,8 @@ def _jobs(plan: ReplayPlan) -> list[Job]:
         Job(case=case, side=side, run=run, agent=agent)
         for case in plan.cases
         for side, agent in sides
-        if agent.kind != "recorded"
-        for run in range(1, plan.repeats + 1)
+        if agent.kind != "recorded" and (agent.kind != "tape" or case.id in agent.tapes)
+        for run in range(1, 1 + (1 if agent.kind == "tape" else plan.repeats))
     ]
 
 

@@ -6,8 +6,9 @@ Rules
    unless it is called by a worker, straight on the twins (``call``).
 2. ``url:http://…`` is an agent that runs elsewhere and is asked by POST. What its address may be is
    egress's word (``egress.rules``): no userinfo, no query, no fragment.
-3. ``recorded`` is what recordings did themselves, and a baseline only.
-4. Anything else is refused with the forms that exist.
+3. ``tape:PATH`` is recorded behaviour: a tape, or a folder with a tape for each scenario.
+4. ``recorded`` is what recordings did themselves, and a baseline only.
+5. Anything else is refused with the forms that exist.
 """
 
 import re
@@ -20,17 +21,19 @@ from sidecar.egress.rules import Target, TargetRefused, read_target
 from sidecar.errors import SidecarError
 
 RECORDED = "recorded"
-FORMS = "cmd:COMMAND, py:module:callable or url:http://HOST/PATH"
+FORMS = "cmd:COMMAND, py:module:callable, url:http://HOST/PATH or tape:PATH"
 _ORIGIN = re.compile(r"(https?://[^/]+)(/.*)?\Z")
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 
 
 class AgentRef(Struct, frozen=True, kw_only=True):
-    """An agent. ``text`` is as given; ``argv`` what is executed, of a process alone."""
+    """An agent. ``text`` is as given; ``argv`` what is executed, of a process alone; ``tapes`` the
+    tape of each scenario, by its id, that is played."""
 
-    kind: Literal["cmd", "py", "call", "url", "recorded"]
+    kind: Literal["cmd", "py", "call", "url", "tape", "recorded"]
     text: str
     argv: tuple[str, ...] = ()
+    tapes: dict[str, str] = {}
 
     @property
     def rest(self) -> str:
@@ -52,6 +55,10 @@ def read_reference(text: str, *, option: str, python: str) -> AgentRef:
     if kind == "py" and _CALLABLE.match(rest):
         argv = (python, "-m", "sidecar.replay.worker", rest)
         return AgentRef(kind="py", text=text, argv=argv)
+    if kind == "tape" and rest:
+        return AgentRef(
+            kind="tape", text=text, argv=(python, "-m", "sidecar.replay.recorded.worker")
+        )
     if kind == "url" and rest:
         try:
             read_target(Target(name="url", url=rest))
