@@ -6,7 +6,7 @@ Rules
    0, or 2 where a run is void or no run could be judged.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from sidecar import clock
 from sidecar.app.planning import shipped
 from sidecar.cli.options import on_terminal, say, talk, to_json
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gate.statistics.reliability import mean_pass_hat
+from sidecar.gate.statistics.reliability import bounded_pass_hat, mean_pass_hat
 from sidecar.outcome import Exits, Outcome
 from sidecar.plain import plain
 from sidecar.replay.fidelity import Fidelity, PathDrift, ToolFidelity, fidelity
@@ -89,18 +89,31 @@ def _told(done: Sequence[RunOnTwin], group: TwinGroup) -> dict[str, Any]:
         if one.void is not None:
             talk(f"{one.run.name}: {one.void}")
     tasks: dict[str, list[bool]] = defaultdict(list)
+    made: Counter[str] = Counter()
     for one in done:
-        if one.run.actions is not None and one.void is None:
+        if one.run.actions is None:
+            continue
+        made[one.run.task] += 1
+        if one.void is None:
             tasks[one.run.task].append(one.verified == "verified_success")
     least = min(map(len, tasks.values()), default=0)
     counts = [(sum(runs), len(runs)) for runs in tasks.values()]
+    known = {task: tasks.get(task, []) for task in made}
+    bounded = [(sum(known[task]), len(known[task]), runs) for task, runs in made.items()]
+    unjudged = sum(made.values()) - sum(map(len, tasks.values()))
     return {
         "runs": len(done),
-        "tasks": len(tasks),
+        "tasks": len(made),
         "judged": sum(map(len, tasks.values())),
         "void": sum(one.void is not None for one in done),
         "calls": sum(len(one.answers) for one in done),
         "pass_hat": {str(k): mean_pass_hat(counts, k) for k in range(1, least + 1)},
+        "unjudged": unjudged,
+        "pass_hat_bounds": {
+            str(k): bounded_pass_hat(bounded, k)
+            for k in range(1, min(made.values(), default=0) + 1)
+            if unjudged
+        },
         "twins": group.digests(),
         "twin_code": group.code(),
         "twin_state": group.state_of(clock.now_ns()),
@@ -128,6 +141,13 @@ def _text(told: dict[str, Any]) -> str:
     lines = [f"{told['runs']} runs of {told['tasks']} tasks, {told['calls']} calls on the twin"]
     if told["pass_hat"]:
         values = "  ".join(f"{k}: {value:.4f}" for k, value in told["pass_hat"].items())
+        lines.append(f"  pass^k  {values}")
+    if told["unjudged"]:
+        values = "  ".join(
+            f"{k}: {least:.4f} to {most:.4f}"
+            for k, (least, most) in told["pass_hat_bounds"].items()
+        )
+        lines.append(f"  {told['unjudged']} runs could not be judged; all failed to all passed")
         lines.append(f"  pass^k  {values}")
     lines.append(
         f"  verified outcome as recorded: {seen.verdicts_agreeing} of {seen.verdicts_compared}"

@@ -21,6 +21,7 @@ NOVEL_RUNS_MIN = 20
 
 def sampled(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
     """The measures of the cases that are not excused."""
+    everything = [one.samples for one in cases if one.samples is not None]
     several = [
         one.samples
         for one in cases
@@ -32,7 +33,7 @@ def sampled(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
     if several and planned(several):
         yield _divergence(divergence(several, given.noise), several)
         yield from _noise(given, several)
-        yield from _reliable(several)
+        yield from _reliable(several, everything)
 
 
 def _protected(
@@ -131,7 +132,9 @@ def _noise(given: GateInput, several: Sequence[CaseSamples]) -> Iterator[Measure
     )
 
 
-def _reliable(several: Sequence[CaseSamples]) -> Iterator[Measure]:
+def _reliable(
+    several: Sequence[CaseSamples], everything: Sequence[CaseSamples]
+) -> Iterator[Measure]:
     k = planned(several)
     passes = [one.passes("candidate") for one in several]
     values = {
@@ -147,6 +150,7 @@ def _reliable(several: Sequence[CaseSamples]) -> Iterator[Measure]:
         statistic="share, 95 % cluster bootstrap",
         runs=_round(clusters.effective_runs(list(whole.values()))),
         interval=(_round(spread.lower), _round(spread.upper)),
+        detail=_unjudged(everything),
     )
     if k > 1 and all(runs >= k for _, runs in passes):
         yield Measure(
@@ -155,6 +159,19 @@ def _reliable(several: Sequence[CaseSamples]) -> Iterator[Measure]:
             statistic="unbiased C(c,k)/C(n,k)",
             runs=count,
         )
+
+
+def _unjudged(everything: Sequence[CaseSamples]) -> str:
+    """What the rate would be, had all runs that could not be judged failed, or passed."""
+    made = sum(len(one.candidate) for one in everything)
+    passed, judged = map(sum, zip(*(one.passes("candidate") for one in everything), strict=True))
+    if judged == made:
+        return ""
+    least, most = reliability.bounded_pass_hat([(passed, judged, made)], 1)
+    return (
+        f"{made - judged} of {made} runs could not be judged: {least:.1%} if all of them failed, "
+        f"{most:.1%} if all passed"
+    )
 
 
 def _round(value: float) -> float:

@@ -49,6 +49,7 @@ def test_a_run_is_begun_once_and_found(book):
     assert book.find_run("\ud800") is None
 
 
+@pytest.mark.row("R59")
 def test_each_shard_goes_to_one_and_comes_back_when_its_lease_runs_out(book):
     book.begin_run(run())
     taken = [claim(book, owner) for owner in ("a", "b", "c", "d")]
@@ -68,6 +69,7 @@ def test_a_lease_that_is_given_back_is_free_at_once(book):
     assert claim(book, "b").attempt == 2
 
 
+@pytest.mark.row("R59")
 def test_what_is_delivered_twice_is_kept_once_and_the_first_stays(book):
     book.begin_run(run(shards=1))
     slow = claim(book, "slow")

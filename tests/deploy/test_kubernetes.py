@@ -48,6 +48,7 @@ def test_pods_satisfy_the_restricted_standard(folder):
 
 @pytest.mark.requirement("CRV-01")
 @pytest.mark.requirement("ISO-01")
+@pytest.mark.row("R60")
 def test_a_replay_in_parts_runs_each_of_them_and_reaches_nobody():
     (job,) = of("Job", "replay")
     spec, pod = job["spec"], job["spec"]["template"]["spec"]

@@ -17,6 +17,16 @@ def mean_pass_hat(cases: Iterable[tuple[int, int]], k: int) -> float:
     return math.fsum(found) / len(found)
 
 
+def bounded_pass_hat(cases: Iterable[tuple[int, int, int]], k: int) -> tuple[float, float]:
+    """The mean over cases of ``(passed, judged, made)``, had all runs that could not be judged
+    failed, and had all of them passed. Needs made >= k."""
+    some = list(cases)
+    return (
+        mean_pass_hat([(passed, made) for passed, _, made in some], k),
+        mean_pass_hat([(passed + made - judged, made) for passed, judged, made in some], k),
+    )
+
+
 def plugged_in(passed: int, runs: int, k: int) -> float:
     """rate^k, which is biased upwards: shown beside others' numbers, never used."""
     return float((passed / runs) ** k)

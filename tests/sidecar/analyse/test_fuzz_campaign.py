@@ -60,6 +60,7 @@ def test_a_careful_clerk_passes_every_valid_mutant(memo):
 
 
 @pytest.mark.requirement("FUZ-01")
+@pytest.mark.row("R61")
 def test_the_same_seed_finds_the_same(memo):
     assert memo.run("obedient", episodes=40, seed=5) == memo.run("obedient", episodes=40, seed=5)
 

@@ -67,6 +67,20 @@ def test_dice_are_a_function_of_seed_and_name(seed, name, bound):
     assert sorted(one.shuffled(range(bound))) == list(range(bound))
 
 
+@pytest.mark.row("R61")
+@settings(max_examples=25)
+@given(st.integers(), st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 99)), max_size=20))
+def test_no_draw_depends_on_what_was_drawn_before_it_under_another_name(seed, draws):
+    together = {name: Dice(seed, name) for name in "abc"}
+    drawn = [(name, together[name].below(bound)) for name, bound in draws]
+    for name in "abc":
+        alone = Dice(seed, name)
+        mine = [bound for other, bound in draws if other == name]
+        assert [value for other, value in drawn if other == name] == [
+            alone.below(bound) for bound in mine
+        ]
+
+
 def gene(number):
     return FlagSet(operator="flag", flag=str(number), value=True)
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 import yaml
 from dataset_rig import Datasets, publish, run, tape_of
+from msgspec.structs import replace
 
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.store.sqlite.connection import migrate, open_database
@@ -129,6 +130,21 @@ def test_a_suite_of_a_dataset_is_run_and_leaves_the_traces_it_came_from_as_they_
         (items[1]["item_id"], "passed"),
     ]
     assert dataset("list", "--output", "json", at=("trace",)).stdout == traces
+
+
+@pytest.mark.row("R47")
+def test_a_run_whose_parts_were_joined_later_is_one_item_with_all_of_it(dataset):
+    publish(dataset.folder, run(1), run(2, asked="Only a part"))
+    whole = replace(run(1, asked="Refund A-7, all of it"), trace_ids=(f"{1:032x}", f"{2:032x}"))
+    publish(dataset.folder, whole)
+    dataset("create", "refunds")
+    found = told(dataset("add", "refunds", "--trace", f"{2:032x}", "--output", "json"))
+    assert (found["items"], len(found["added"])) == (1, 1)
+    [item] = lines(dataset("export", "refunds"))
+    assert item["source"]["trace_id"] == f"{1:032x}" and item["source"]["revision"] == 2
+    assert item["input"] == "Refund A-7, all of it"
+    again = told(dataset("add", "refunds", "--query", "limit=9", "--output", "json"))
+    assert (again["items"], again["duplicates"]) == (1, found["added"])
 
 
 def test_lines_that_are_exported_can_be_edited_and_removed(dataset):

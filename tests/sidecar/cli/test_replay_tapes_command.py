@@ -7,10 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from sidecar.cli.replay_tapes import _text, _told
 from sidecar.cli.tape_import import write
 from sidecar.replay.import_tape import redactor_of
 from sidecar.replay.import_tau import tau_runs
+from sidecar.replay.onto_twin import OntoTwin, taped_run
+from sidecar.tape.files import read_tape
+from sidecar.twins import examples
+from sidecar.twins.files import load_twins
+from sidecar.twins.state.files import with_state
 
 pytestmark = pytest.mark.requirement("TWN-05")
 
@@ -75,6 +82,28 @@ def test_runs_are_judged_on_the_twin_and_told(folder):
     assert (told["runs"], told["judged"], told["pass_hat"]) == (1, 1, {"1": 1.0})
     assert told["cases"][0]["verified"] == told["cases"][0]["recorded"] == "verified_success"
     assert told["fidelity"]["tools"][0]["matches"]["exact"] == 1
+
+
+@pytest.mark.row("R39")
+def test_a_run_that_could_not_be_judged_is_no_failure_and_is_not_left_out(folder, capsys):
+    group = load_twins([Path(examples.__path__[0]) / "airline" / "twin.yaml"]).group
+    group = with_state(group, folder / "world")
+    done = OntoTwin(group).replay(taped_run("a", read_tape(folder / "tapes" / "a.tape")))
+    runs = [
+        replace(done, verified="verified_success"),
+        replace(done, verified="verified_failure"),
+        replace(done, verified="unverified", void="twin_gap: x"),
+        replace(done, verified="unverified", void="twin_gap: x"),
+    ]
+    told = _told(runs, group)
+    assert (told["judged"], told["void"], told["unjudged"]) == (2, 2, 2)
+    assert told["pass_hat"]["1"] == 0.5
+    assert told["pass_hat_bounds"]["1"] == (0.25, 0.75)
+    assert told["pass_hat_bounds"]["4"] == (0.0, 0.0), "one failed for certain"
+    text = _text(told)
+    assert "2 runs could not be judged" in text and "1: 0.2500 to 0.7500" in text
+    assert capsys.readouterr().err.count("twin_gap") == 2
+    assert _told(runs[:2], group)["pass_hat_bounds"] == {}
 
 
 @pytest.mark.parametrize(

@@ -372,6 +372,7 @@ def test_reports_say_the_verdict_and_the_first_thing_that_failed(tmp_path):
     assert "why &#124; so" in shown and "&#60;says&#62;" in shown
 
 
+@pytest.mark.row("R45")
 def test_runs_of_one_case_that_differ_are_told_as_attempts_of_it():
     found = result("passed")
     runs = (*found.runs[:3], record("candidate", 2, "failed"))

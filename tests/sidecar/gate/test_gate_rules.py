@@ -98,6 +98,7 @@ def test_pass_needs_every_case_green_and_one_critical_outweighs_any_number(kinds
     assert (decision.status is None) == (decision.exit_code == 2)
 
 
+@pytest.mark.row("R49")
 def test_a_finding_can_be_checked_by_hand():
     (finding,) = decide([case("unchanged"), case("regressed", 7)], deterministic=True).findings
     assert finding.cases == ("regressed-7",)

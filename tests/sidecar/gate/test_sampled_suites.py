@@ -10,6 +10,7 @@ from scipy import stats
 
 from sidecar.gate.baseline import measured
 from sidecar.gate.given import GateInput
+from sidecar.gate.measures import measures
 from sidecar.gate.paired import judge, runs_wanted, stratified
 from sidecar.gate.policy import GatePolicy, Noise, Protected
 from sidecar.gate.rules import decide
@@ -287,6 +288,39 @@ def test_owners_of_metrics_and_rules_are_in_their_findings_and_a_rule_may_be_mad
     asked = decide(given(suite(seeded(2), [1.0] * 10), policy))
     assert finding(asked, "success_not_cleared").operands["owner"] == "quality"
     assert finding(asked, "safety_not_cleared").operands["owner"] == "everybody"
+
+
+@pytest.mark.row("R49")
+def test_a_finding_shows_the_statistic_its_interval_and_the_very_number_that_was_tested():
+    cases = [
+        case(f"c{number}", (PASSED,), (FAILED if number < 20 else PASSED,)) for number in range(60)
+    ]
+    decision = decide(given(cases))
+    shown = finding(decision, "success_regression")
+    operands = shown.operands
+    assert "bound of the rise" in operands["statistic"] and operands["n"] > 0
+    low, high = operands["interval"]
+    assert operands["success_rise"] == low > operands["threshold"] and high > low
+    assert "20 pairs worse, 0 better of 60" in shown.detail
+    compared = {">": float.__gt__, "<": float.__lt__}
+    for one in decision.findings:
+        tested = next(value for name, value in one.operands.items() if name != "version")
+        test = compared[one.operands["operator"]]
+        assert test(float(tested), float(one.operands["threshold"])), one.rule
+        assert one.operands["remedy"] and one.operands["statistic"], one.rule
+
+
+@pytest.mark.row("R39")
+def test_runs_that_could_not_be_judged_are_bounded_both_ways_and_never_pass():
+    lost = replace(PASSED, passed=None)
+    cases = [case(f"c{number}", (PASSED,), (PASSED,)) for number in range(8)]
+    cases += [case("lost", (PASSED,), (lost,)), case("failed", (FAILED,), (FAILED,))]
+    measure = measures(given(cases))["pass_1"]
+    assert measure.value == pytest.approx(8 / 9)
+    assert "1 of 10 runs could not be judged: 80.0% if all of them failed, 90.0%" in measure.detail
+    assert decide(given(cases)).status is None
+    whole = [one for one in cases if one.case != "lost"]
+    assert measures(given(whole))["pass_1"].detail == ""
 
 
 def test_the_exact_test_of_pairs_is_mcnemars_and_of_several_runs_fishers():

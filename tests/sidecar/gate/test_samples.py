@@ -63,6 +63,7 @@ def test_a_failure_has_one_signature_whatever_its_case_and_another_where_another
     assert sample(record("candidate", 1, "passed")).signature == ""
 
 
+@pytest.mark.row("R45")
 def test_cases_have_their_runs_in_order_and_a_recording_is_told():
     recorded = record("baseline", 1, "passed")
     recorded = replace(recorded, agent=replace(recorded.agent, ending="recorded"))

@@ -229,6 +229,24 @@ def test_every_episode_has_one_place_and_every_place_one_shard(cases, sides, run
     assert all(one.places for one in shards)
 
 
+@pytest.mark.row("R60")
+@pytest.mark.parametrize("machines", [1, 16, 1000])
+def test_an_indexed_job_has_an_index_a_machine_and_not_one_an_episode(sharded, machines):
+    million = msgspec.structs.replace(
+        sharded.begun().order, episodes=1_000_000, size=200, machines=machines
+    )
+    parts = [msgspec.structs.replace(million, index=index) for index in range(machines)]
+    assert sum(part.shards for part in parts) == 5_000
+    assert max(part.shards for part in parts) - min(part.shards for part in parts) <= 1
+    ends = {
+        (shard.places[0], shard.places[-1])
+        for part in parts[:3]
+        for shard in (part.shard(0), part.shard(part.shards - 1))
+    }
+    assert all(0 <= first <= last < 1_000_000 for first, last in ends)
+    assert all(part.pins() == million.pins() for part in parts), "they are one run"
+
+
 @given(st.integers(0, 500), st.integers(0, 2**32))
 def test_what_is_run_again_is_drawn_by_the_seed_alone(episodes, seed):
     drawn_places = run_again(episodes, seed)
@@ -241,6 +259,7 @@ def test_about_five_of_a_thousand_are_run_again():
     assert 70 < len(run_again(20_000, 7)) < 130
 
 
+@pytest.mark.row("R59")
 def test_a_lease_is_twice_what_the_slowest_took():
     assert lease_ns([10**9] * 99 + [10**12]) == 2 * 10**12
     assert lease_ns([1]) == 30 * 10**9
@@ -260,6 +279,7 @@ def test_shards_lost_and_in_any_order_come_to_the_same_document(sharded):
 
 
 @pytest.mark.requirement("CRV-01")
+@pytest.mark.row("R44")
 def test_a_run_that_was_interrupted_goes_on_where_it_was(sharded):
     plain = document(sharded.run())
     begun = sharded.begun()

@@ -99,6 +99,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.row("R44")
 def test_a_coordinator_that_is_killed_leaves_nobody_and_its_run_goes_on(folder):
     plain = told(start(folder, "suite.yaml", *REFERENCES, "--executor", "inline"))
     first = start(folder, "suite.yaml", *REFERENCES)
@@ -127,6 +128,7 @@ def test_a_coordinator_that_is_killed_leaves_nobody_and_its_run_goes_on(folder):
     assert told(start(folder, "--resume", run)) == plain
 
 
+@pytest.mark.row("R44")
 def test_a_worker_that_is_killed_costs_its_shard_a_delivery(folder):
     plain = told(start(folder, "suite.yaml", *REFERENCES, "--executor", "inline"))
     first = start(folder, "suite.yaml", *REFERENCES)

@@ -345,6 +345,36 @@ def test_whatever_faults_strike_everything_is_taken_back(rules, acts, seed):
     assert run.close() and world.digest() == before
 
 
+@given(rules=RULES, acts=ACTS, after=ACTS, seed=st.integers(0, 999))
+@settings(max_examples=25, deadline=None)
+@pytest.mark.row("R53")
+def test_nothing_is_left_of_a_fault_when_its_episode_is_over(rules, acts, after, seed):
+    world = World(SHOP.declaration)
+    struck = episode(*rules, seed=seed, world=world)
+    for number, name in enumerate(acts):
+        act(struck, name, number)
+    struck.finish()
+    assert struck.close()
+    runs = [episode(seed=seed, world=world), episode(seed=seed)]
+    for run in runs:
+        for number, name in enumerate(after):
+            act(run, name, number)
+    assert not fired(runs[0])
+    told = [json.dumps([repr(event) for event in run.events]) for run in runs]
+    assert told[0] == told[1] and runs[0].world.digest() == runs[1].world.digest()
+
+
+@pytest.mark.row("R53")
+@pytest.mark.parametrize("kind", sorted({one[0] for one in CALLS} - {"permission_revoked"}))
+def test_a_rule_that_has_struck_as_often_as_it_may_strikes_no_more(kind):
+    more = next(more for name, more, *_ in CALLS if name == kind)
+    run = episode(rule(kind, when={"first_n": 1}, **more))
+    first = refund(run)
+    for number in range(3):
+        refund(run, amount=1, key=f"later-{number}")
+    assert len(fired(run)) == 1, first
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
