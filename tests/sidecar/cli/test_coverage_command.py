@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 import pytest
-from test_replay_commands import Shell
+from test_replay_commands import Shell, stored, trace
 
 from sidecar.cli.coverage import command
 from sidecar.errors import SidecarError
@@ -94,6 +94,49 @@ def test_a_suite_is_run_and_counted_and_shown_as_a_page(covers, verdict):
     done = covers("suite.yaml", "--agent", agent, "--output", "markdown")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Coverage of orders") and "| tool | 1/1 |" in done.stdout
+
+
+SPAN = {
+    "traceId": "ab" * 16,
+    "spanId": "cd" * 8,
+    "name": "execute_tool wipe",
+    "kind": 1,
+    "startTimeUnixNano": "1700000000000000001",
+    "endTimeUnixNano": "1700000000000000002",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "wipe"}},
+    ],
+}
+
+
+@pytest.mark.requirement("COV-01")
+def test_a_capture_of_production_weighs_and_shows_a_tool_that_nobody_named(covers, folder, verdict):
+    capture = folder / "0001.traces.json"
+    spans = [SPAN, {**SPAN, "spanId": "ef" * 8}]
+    capture.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    done = covers(verdict, "--traffic", str(capture), "--output", "json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    tool = told["surfaces"][0]
+    assert told["traffic"] == 1 and tool["production"] == {"covered": 0, "total": 2}
+    assert [(one["group"], one["production"]) for one in tool["missing"]] == [("wipe", 2)]
+    assert "no registry or twin names it" in tool["notes"][0]
+    capture.write_text("{")
+    broken = covers(verdict, "--traffic", str(capture))
+    assert broken.returncode == 3 and "0001.traces.json" in broken.stderr
+
+
+@pytest.mark.requirement("COV-01")
+def test_traces_of_the_store_weigh_where_there_are_any(covers, folder, verdict):
+    before = covers(verdict, "--output", "json")
+    assert json.loads(before.stdout)["traffic"] is None
+    stored(folder, trace(content=True))
+    told = json.loads(covers(verdict, "--output", "json").stdout)
+    assert told["traffic"] == 1
+    assert told["surfaces"][0]["production"] == {"covered": 1, "total": 1}
+    other = json.loads(covers(verdict, "--service", "nobody", "--output", "json").stdout)
+    assert other["traffic"] is None
 
 
 @pytest.mark.requirement("COV-01")
