@@ -4,7 +4,9 @@
 1. Items of a twin: each tool's success and each way its preconditions refuse; each value that a
    schema lists for a field of a row; each flag with another value than its own; each queue.
 2. A value is met where a row with it stood at the start of a scenario that was run, or was written.
-3. Models and retrieval sources are items where production or a run used them; a run must use them
+3. Production weighs an answer by how often the gateway had it there: calls without a receipt have
+   no status that anybody vouches for.
+4. Models and retrieval sources are items where production or a run used them; a run must use them
    too.
 """
 
@@ -15,7 +17,6 @@ from typing import Any
 from processors.model.trace import AgentTrace
 from sidecar.analyse.coverage.given import Given, by_key
 from sidecar.analyse.coverage.surface import Item, Surface, cases_of, surface
-from sidecar.analyse.coverage.tools import called_in
 from sidecar.canonical import canonical
 from sidecar.replay.record import EpisodeRecord
 from sidecar.twins.declaration import Declaration, Tool
@@ -24,7 +25,7 @@ from sidecar.twins.scenario import Case
 
 def dependency_surface(given: Given) -> Surface:
     """Answers of tools, states of rows, flags, queues, models and retrieval sources."""
-    counted = called_in(given.traffic)
+    counted = None if given.traffic is None else Counter(_had(given.traffic))
     met = by_key(
         [
             *(pair for run in given.runs for pair in _answers(run, given.declarations)),
@@ -57,9 +58,16 @@ def _answered(
                 name=f"answers {status}",
                 by=cases_of(met.get(f"{tool.name} {status}", ())),
                 grade=tool.class_,
-                production=None if counted is None else counted[tool.name],
+                production=None if counted is None else counted[f"{tool.name} {status}"],
                 missing=why,
             )
+
+
+def _had(traffic: tuple[AgentTrace, ...]) -> Iterator[str]:
+    for trace in traffic:
+        for one in trace.evidence:
+            if one.source == "receipt" and one.subject and one.data.get("status"):
+                yield f"{one.subject} {one.data['status']}"
 
 
 def _statuses(tool: Tool) -> list[tuple[int, str]]:

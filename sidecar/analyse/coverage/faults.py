@@ -51,7 +51,7 @@ def fault_surface(given: Given) -> Surface:
         for tool, grade in given.twin_tools.items()
         for kind, phase in faults_of(grade)
     ]
-    return surface("fault", items)
+    return surface("fault", items, weighs="calls")
 
 
 def faults_of(grade: SideEffectClass) -> Iterator[tuple[str, Phase]]:

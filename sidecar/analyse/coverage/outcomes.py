@@ -59,7 +59,7 @@ def outcome_surface(given: Given) -> Surface:
                     missing=_WHY[PROBED],
                 )
             )
-    return surface("outcome_verification", items)
+    return surface("outcome_verification", items, weighs="calls")
 
 
 def _shown(given: Given) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,8 @@
 1. A surface is covered items of all its items, with each that is missing named. Surfaces are never
    added up: there is no number for all of them.
 2. An item is covered by runs that came to a conclusion; the cases that cover it are named.
-3. Production weighs an item by how often it happened there, 0 where it never did; a surface nobody
-   counted in production has no weights.
+3. Production weighs an item by how often it happened there, 0 where it never did; an item that
+   nobody can count there (a fault, a way to verify) by the calls of its tool, and says so.
 4. Items are told apart by what they may do (read, write, irreversible), and never weighed by it.
 5. A surface that could not be looked at says why and has no items.
 """
@@ -37,6 +37,7 @@ SURFACES: Final[tuple[SurfaceName, ...]] = (
     "fault",
     "outcome_verification",
 )
+Weighs = Literal["items", "calls"]
 CASES_MAX: Final = 5
 GRADES: Final[tuple[SideEffectClass, ...]] = ("irreversible", "write", "read")
 
@@ -71,6 +72,7 @@ class Share(Struct, frozen=True, kw_only=True):
 class Surface(Struct, frozen=True, kw_only=True):
     """``production``: the share of what happened there that is covered, in occurrences.
 
+    ``weighs``: whether weights count the items themselves, or the calls of their tools.
     ``by_class``: the items of tools by what these may do. ``unknown``: why nothing is known.
     """
 
@@ -81,12 +83,18 @@ class Surface(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     by_class: dict[SideEffectClass, Share]
     production: Share | None = None
+    weighs: Weighs = "items"
     notes: tuple[str, ...] = ()
     unknown: str = ""
 
 
 def surface(
-    name: SurfaceName, items: Iterable[Item], *, notes: Iterable[str] = (), unknown: str = ""
+    name: SurfaceName,
+    items: Iterable[Item],
+    *,
+    weighs: Weighs = "items",
+    notes: Iterable[str] = (),
+    unknown: str = "",
 ) -> Surface:
     """A surface of these items; what happens most in production is named first."""
     ordered = tuple(sorted(items, key=_order))
@@ -106,6 +114,7 @@ def surface(
         )
         if total
         else None,
+        weighs=weighs,
         notes=tuple(notes),
         unknown=unknown,
     )

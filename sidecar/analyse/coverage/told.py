@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from processors.model.names import SideEffectClass
 from sidecar.analyse.coverage.measured import SCHEMA, Coverage
-from sidecar.analyse.coverage.surface import Item, Share, Surface, SurfaceName
+from sidecar.analyse.coverage.surface import Item, Share, Surface, SurfaceName, Weighs
 
 SCHEMA_ID: Final = "coverage-1.schema.json"
 
@@ -38,6 +38,7 @@ class SurfaceTold(Struct, frozen=True, kw_only=True):
     total: int
     unknown: str
     production: Share | None
+    weighs: Weighs
     by_class: dict[SideEffectClass, Share]
     missing: tuple[ItemTold, ...]
     items: tuple[ItemTold, ...]
@@ -113,7 +114,7 @@ def markdown(found: Coverage, *, suites: Sequence[str], short: Sequence[str]) ->
         if one.unknown:
             yield f"| {one.surface} | not known: {_cell(one.unknown)} | | |"
         else:
-            production = _percent(one.production) if one.production else ""
+            production = _weighed(one, one.production) if one.production else ""
             yield f"| {one.surface} | {one.covered}/{one.total} | {production} | {_classes(one)} |"
     for one in found.surfaces:
         lines = [*_missing(one), *one.notes]
@@ -136,6 +137,7 @@ def _surface(one: Surface) -> SurfaceTold:
         total=one.total,
         unknown=one.unknown,
         production=one.production,
+        weighs=one.weighs,
         by_class=one.by_class,
         missing=tuple(map(_item, one.missing)),
         items=tuple(map(_item, one.items)),
@@ -164,7 +166,7 @@ def _basis(found: Coverage) -> str:
 def _shares(one: Surface) -> str:
     parts = [f"{one.covered}/{one.total}"]
     if one.production is not None:
-        parts.append(f"{_percent(one.production)} of production")
+        parts.append(_weighed(one, one.production))
     if one.by_class:
         parts.append(_classes(one))
     return "  ".join(parts)
@@ -174,8 +176,9 @@ def _classes(one: Surface) -> str:
     return ", ".join(f"{name} {each.covered}/{each.total}" for name, each in one.by_class.items())
 
 
-def _percent(share: Share) -> str:
-    return f"{share.covered / share.total:.1%}"
+def _weighed(one: Surface, share: Share) -> str:
+    by = "of production" if one.weighs == "items" else "by calls in production"
+    return f"{share.covered / share.total:.1%} {by}"
 
 
 def _missing(one: Surface) -> Iterator[str]:
@@ -184,7 +187,8 @@ def _missing(one: Surface) -> Iterator[str]:
         groups.setdefault((item.group, item.missing), []).append(item)
     for (group, why), items in groups.items():
         weight = max((item.production or 0 for item in items), default=0)
-        seen = f"; {weight} times in production" if weight else ""
+        what = "times in production" if one.weighs == "items" else "calls of it in production"
+        seen = f"; {weight} {what}" if weight else ""
         yield f"{group}: {', '.join(item.name for item in items)} ({why}{seen})"
 
 

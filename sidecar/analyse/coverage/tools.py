@@ -85,6 +85,7 @@ def critical_surface(given: Given) -> Surface:
             if grade == "irreversible"
             for way in ways
         ],
+        weighs="calls",
     )
 
 

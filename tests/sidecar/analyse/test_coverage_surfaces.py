@@ -212,8 +212,12 @@ def test_production_weighs_items_and_shows_tools_that_nobody_declared(suite):
         subjects=("list_orders",),
     )
     probe = Evidence(evidence_id="e", source="probe", name="p", held=True, subject="pay")
+    had = Evidence(
+        evidence_id="r", source="receipt", name="gateway", held=True, subject="get_order",
+        data={"phase": "executed", "status": 404},
+    )  # fmt: skip
     traffic = (
-        trace(1, "pay", outcome=lie),
+        trace(1, "pay", outcome=lie, evidence=(had,)),
         trace(2, "pay", "pay", "list_orders", detections=(loop,), evidence=(probe,)),
         trace(3, *["refund_all"] * 6),
     )
@@ -227,6 +231,11 @@ def test_production_weighs_items_and_shows_tools_that_nobody_declared(suite):
     assert ("production", "claimed_success_state_failed of pay") in met(found["regression"])
     assert ("production", "loop of list_orders") in missing(found["regression"])
     assert ("pay", "verified in production") in met(found["outcome_verification"])
+    # What the gateway answered there weighs; what nobody can count weighs by calls, and says so.
+    answers = {(item.group, item.name): item.production for item in found["dependency"].items}
+    assert answers["shop.get_order", "answers 404"] == 1
+    assert answers["shop.get_order", "answers 200"] == 0
+    assert (found["dependency"].weighs, found["fault"].weighs) == ("items", "calls")
     modes = {item.group: item.production for item in found["failure_mode"].items}
     assert modes["false success"] == 1 and modes["loop"] == 1 and modes["secret disclosed"] == 0
 
