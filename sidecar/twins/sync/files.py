@@ -8,6 +8,7 @@ Rules
 
 import contextlib
 import csv
+import errno
 import json
 import os
 import shutil
@@ -88,16 +89,19 @@ def write_snapshot(loaded: LoadedSync, read: Mapping[str, Read], out: Path) -> S
         with _folder(out) as folder:
             parts = {name: _written(folder, name, one) for name, one in read.items()}
             made = Snapshot(
-                version=(versions(out) or [0])[-1] + 1,
+                version=0,
                 taken_at=timeline.text(min(one.taken_at_ns for one in read.values())),
                 sync=loaded.sync.sync,
                 sync_digest=loaded.digest(),
                 digest=digest_of(parts),
                 entities=parts,
             )
-            text = json.dumps(msgspec.to_builtins(made), indent=1, ensure_ascii=False)
-            _write(folder / FILE, text.encode() + b"\n")
-            folder.rename(out / str(made.version))
+            while True:
+                made = msgspec.structs.replace(made, version=(versions(out) or [0])[-1] + 1)
+                text = json.dumps(msgspec.to_builtins(made), indent=1, ensure_ascii=False)
+                _write(folder / FILE, text.encode() + b"\n")
+                if _named(folder, out / str(made.version)):
+                    break
     except OSError as error:
         raise SidecarError(
             f"the snapshot cannot be written: {error.strerror}",
@@ -117,6 +121,18 @@ def _folder(out: Path) -> Iterator[Path]:
     finally:
         if folder.exists():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _named(folder: Path, name: Path) -> bool:
+    """Give it its name; False where another synchronisation has taken that meanwhile."""
+    try:
+        folder.rename(name)
+    except OSError as error:
+        # A folder that is there and no snapshot would never make room: that is told.
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and (name / FILE).is_file():
+            return False
+        raise
+    return True
 
 
 def _written(folder: Path, name: str, one: Read) -> Part:

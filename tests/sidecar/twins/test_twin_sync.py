@@ -19,7 +19,8 @@ from sidecar.cli.root import root
 from sidecar.cli.twin import command
 from sidecar.errors import SidecarError
 from sidecar.twins.files import load_twins
-from sidecar.twins.state.files import with_state
+from sidecar.twins.state.files import versions, with_state
+from sidecar.twins.sync.files import Read, load_sync, write_snapshot
 from sidecar.twins.sync.rows import hidden
 
 pytestmark = pytest.mark.requirement("TWN-07")
@@ -245,6 +246,29 @@ def test_a_snapshot_that_was_changed_since_or_is_half_written_is_none(folder):
     (folder / "world" / "1" / "snapshot.json").write_text('{"format": "x"}')
     with pytest.raises(SidecarError, match="it is no snapshot"):
         group(folder)
+
+
+def test_synchronisations_at_once_each_get_a_version_of_their_own(folder):
+    (folder / "sync.yaml").write_text(SQLITE)
+    loaded = load_sync(folder / "sync.yaml")
+    some = Read(source="sql shop", taken_at_ns=1, rows=[{"id": "A-1", "paid": "1"}], secrets=())
+    made = []
+
+    def write():
+        made.extend(write_snapshot(loaded, {"orders": some}, folder / "world") for _ in range(8))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(one.version for one in made) == versions(folder / "world") == [*range(1, 33)]
+    assert group(folder).state.version == 32
+    (folder / "world" / "33").mkdir()
+    (folder / "world" / "33" / "notes.txt").write_text("mine")
+    with pytest.raises(SidecarError, match="the snapshot cannot be written"):
+        write_snapshot(loaded, {"orders": some}, folder / "world")
+    assert not list((folder / "world").glob(".new-*"))
 
 
 def test_an_old_state_is_told_with_its_age_and_decides_nothing_by_itself(folder):
