@@ -24,6 +24,7 @@ from sidecar.twins import timeline
 from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup, void
 from sidecar.twins.reply import Call, Reply
 from sidecar.twins.serving.wanted import Wanted
+from sidecar.twins.world import World
 
 PROJECT = "twin"
 
@@ -103,7 +104,7 @@ class Hall:
         if len(self._seats) >= self._limits.episodes_max:
             raise NotOpened("episodes_full", f"{len(self._seats)} episodes are open; close some")
         identity = self._new_id()
-        episode = GroupEpisode(self.group, self.group.open(), wanted.setting)
+        episode = GroupEpisode(self.group, self._worlds(), wanted.setting)
         episode.begin(wanted.beginning)
         seat = Seat(
             name=wanted.name or identity,
@@ -159,6 +160,17 @@ class Hall:
         del self._seats[seat.id], self._names[name]
         clean = seat.episode.close()
         return {**shown, "clean": clean, "void": shown["void"] if clean else LEAKED}
+
+    def _worlds(self) -> dict[str, World]:
+        """A new world of each twin. Code may edit a row in place, which no journal takes back: it
+        has rows of its own to do that to.
+        """
+        worlds = self.group.open()
+        for name, world in worlds.items():
+            if self.group.twins[name].code is not None:
+                for table in world.tables.values():
+                    table.update(msgspec.json.decode(msgspec.json.encode(table)))
+        return worlds
 
     def _answered(self, seat: Seat, answer: Callable[[], Reply]) -> Outcome:
         events = seat.episode.events

@@ -366,3 +366,24 @@ def test_a_twin_whose_code_fails_is_a_void_episode_and_a_server_that_goes_on(tmp
         assert (status, said["error"]) == (501, "twin_error")
         assert running.lead("POST", "/failing/close", {})[1]["void"].startswith("twin_error")
         assert running.call(running.open(), "GET", "/shop/orders")[0] == 501
+
+
+def test_code_that_edits_a_row_in_place_harms_its_own_episode_and_no_other(tmp_path):
+    (tmp_path / "shop.py").write_text(
+        "def spoil(realm, arguments):\n"
+        "    realm.row('orders', 'A-1')['paid'] = 'spoilt'\n"
+        "def get_order(realm, arguments):\n    return realm.row('orders', 'A-1')\n"
+        "TOOLS = {'spoil': spoil, 'get_order': get_order}\n"
+    )
+    text = "twin: shop\ncode: {file: shop.py}\n"
+    text += "entities: {orders: {key: id, rows: [{id: A-1, paid: yes}]}}\ntools:\n"
+    text += "  - {name: get_order, match: {method: GET, path: /order}, class: read}\n"
+    text += "  - {name: spoil, match: {method: POST, path: /order}, class: write}\n"
+    with serving(tmp_path, text) as running:
+        spoiling, other = running.open(name="spoiling"), running.open(name="other")
+        assert running.call(spoiling, "POST", "/shop/order")[0] == 200
+        assert running.call(other, "GET", "/shop/order")[1]["paid"] == "yes"
+        ended = running.lead("POST", "/spoiling/close", {})[1]
+        assert (ended["clean"], ended["void"].partition(":")[0]) == (False, "twin_leak")
+        assert running.lead("POST", "/other/close", {})[1]["clean"] is True
+        assert running.call(running.open(), "GET", "/shop/order")[1]["paid"] == "yes"
