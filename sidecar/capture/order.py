@@ -61,7 +61,8 @@ class Told(Struct, frozen=True, kw_only=True):
     ``ended``: the status that the tape ends with, where who asked sees the process's exit code,
     which alone says how a run ended whose SystemExit was raised, or caught. ``dropped``,
     ``truncated``: events and payloads that were not kept; ``leaks``: redacted values that stand on
-    the tape all the same. With one of these it cannot be replayed.
+    the tape all the same. With one of these it cannot be replayed. ``unseen``: programs that were
+    started and are not on it; a strict replay stops there.
     """
 
     tape: str
@@ -73,6 +74,7 @@ class Told(Struct, frozen=True, kw_only=True):
     dropped: int = 0
     truncated: int = 0
     leaks: int = 0
+    unseen: int = 0
 
 
 class Replayed(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import click
 import msgspec
@@ -27,13 +27,15 @@ from sidecar.errors import SidecarError
 from sidecar.evaluate.fairness import Tally, fairness
 from sidecar.outcome import Exits, Outcome
 from sidecar.plain import plain
+from sidecar.replay.conclude import COMPLETED
 from sidecar.replay.driver import Progress, ReplayPlan, replay
 from sidecar.replay.planning import Asked, CapturedPlan, suite_plan
-from sidecar.replay.record import EpisodeRecord
+from sidecar.replay.record import AgentExit, EpisodeRecord
 from sidecar.replay.reference import read_reference, recorded
 from sidecar.telemetry import configure_logging
 from sidecar.twins.files import LoadedSuite, load_suite
 
+_LAST_LINES: Final = 4
 End = Literal["passed", "failed", "incomplete", "void", "flaky"]
 
 
@@ -198,6 +200,8 @@ def _value(one: Case) -> dict[str, Any]:
         "runs": one.runs,
         "digest": one.run.digest,
         "answer": one.run.agent.output,
+        "ending": one.run.agent.ending,
+        "stderr_tail": one.run.agent.stderr_tail,
         "turns": msgspec.to_builtins(one.run.agent.turns),
         "scores": msgspec.to_builtins(one.run.scores),
     }
@@ -213,11 +217,18 @@ def _lines(cases: Sequence[Case], groups: Sequence[Score]) -> Iterator[str]:
                 step = f" [{score.first_step}]" if score.first_step else ""
                 word = "" if score.required else " (decides nothing)"
                 yield plain(f"  {score.status} {score.expectation}{word}: {score.detail}{step}")
+                if score.expectation == COMPLETED:
+                    yield from (f"    {plain(line)}" for line in _last_words(one.run.agent))
     for group in groups:
         yield plain(f"{group.status:<11} fairness {group.expectation}: {group.detail}")
     ends = [one.end for one in cases]
     counted = ", ".join(f"{ends.count(end)} {end}" for end in dict.fromkeys(sorted(ends)))
     yield f"{len(cases)} scenarios: {counted}"
+
+
+def _last_words(agent: AgentExit) -> list[str]:
+    """What an agent that gave no answer said last, to see why: its traceback's end, for one."""
+    return [one for one in agent.stderr_tail.splitlines() if one.strip()][-_LAST_LINES:]
 
 
 @contextmanager

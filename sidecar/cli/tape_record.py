@@ -132,7 +132,7 @@ def _told(to: Path, capture: str, ended: Ended, exits: Exits) -> dict[str, Any]:
         "target_signal": ended.signal,
         "fault": told.get("fault"),
         "broken": told.get("broken", {}),
-        **{key: told.get(key, 0) for key in ("dropped", "truncated", "leaks")},
+        **{key: told.get(key, 0) for key in ("dropped", "truncated", "leaks", "unseen")},
     }
 
 
@@ -165,6 +165,11 @@ def _lines(value: dict[str, Any], ended: Ended, capture: str) -> list[str]:
         lines.append(
             f"warning: {value['leaks']} redacted values stand in it all the same: it does "
             "not hold, and no replay takes it. Do not share it; see sidecar tape verify"
+        )
+    if value["unseen"]:
+        lines.append(
+            f"warning: programs were started that are not on the tape ({value['unseen']} by Popen, "
+            "asyncio or as workers): a strict replay stops there. subprocess.run is recorded"
         )
     if value["sealed"] and capture == "off":
         lines.append(_NO_CONTENT)

@@ -84,7 +84,8 @@ def unanswered(agent: AgentExit, trace: AgentTrace) -> str | None:
     if agent.ending == "recorded":
         return None
     if agent.ending != "completed":
-        return f"the agent {agent.ending}: {agent.detail}"
+        words = agent.ending.replace("not_", "was not ").replace("_", " ")
+        return f"the agent {words}: {agent.detail}"
     # What its telemetry gives as final output is an answer too.
     answered = agent.output not in (None, "") or bool(trace.final_output)
     return None if answered else "the agent ended without an answer"

@@ -40,7 +40,7 @@ from sidecar.capture.record import (
     redactor_for,
     redactor_of,
 )
-from sidecar.capture.seams.guard import guard
+from sidecar.capture.seams.guard import guard, watch
 from sidecar.capture.seams.install import install_all
 from sidecar.capture.seams.session import Session
 from sidecar.capture.seams.sites import Sites
@@ -86,6 +86,8 @@ class _Run:
             if self._order.plan.mode != "fork":
                 guard(session, strict=self._order.plan.mode == "strict")
             session.on_drift = self._drifted
+        else:
+            watch(session)
         install_all(session)
         self._watch_end()
         if self._own:
@@ -252,6 +254,7 @@ class _Run:
             dropped=0 if seal is None else seal.counters.dropped,
             truncated=0 if seal is None else seal.counters.truncated,
             leaks=0 if seal is None or seal.leaks is None else seal.leaks.found,
+            unseen=self.session.unseen,
             fault=fault,
             broken=self.session.broken,
             ended=self._status if self._is_seen else None,

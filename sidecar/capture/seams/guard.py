@@ -10,6 +10,8 @@ started from the agent's own code, nor from a process it forked.
 4. A forked child is guarded too. There a way out fails as a connection or a program does; what the
    agent's own code tried is a drift of the run, told at its end.
 5. Python calls an audit hook for good; it does nothing once the session is over.
+6. While it is recorded nothing is refused: programs that start unseen are counted, since a strict
+   replay will stop there.
 """
 
 import mmap
@@ -42,13 +44,9 @@ _tried: mmap.mmap | None = None  # shared with children: own code's attempts, li
 
 def guard(session: Session, *, strict: bool = True) -> None:
     """Guard a replay until its session ends; not ``strict``: what libraries do is let through."""
-    global _hooked, _tried
+    global _tried
     assert session is active()
-    if not _hooked:
-        sys.addaudithook(heard)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_in_child)
-        _hooked = True
+    _hook()
     _guarded[session] = strict
     tried = _tried = mmap.mmap(-1, 2)
 
@@ -64,12 +62,29 @@ def guard(session: Session, *, strict: bool = True) -> None:
     session.on_end(undo)
 
 
+def watch(session: Session) -> None:
+    """Count in ``session.unseen`` what a recording does not see, until its session ends."""
+    _hook()
+    _watched.add(session)
+    session.on_end(lambda: _watched.discard(session))
+
+
+def _hook() -> None:
+    global _hooked
+    if not _hooked:
+        sys.addaudithook(heard)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_in_child)
+        _hooked = True
+
+
 _guarded: dict[Session, bool] = {}
+_watched: set[Session] = set()
 
 
 def is_guarded(session: Session) -> bool:
-    """Whether a session's process has a guard."""
-    return session in _guarded
+    """Whether a session's process has a guard, or is watched."""
+    return session in _guarded or session in _watched
 
 
 def heard(event: str, args: tuple[Any, ...]) -> None:
@@ -77,12 +92,15 @@ def heard(event: str, args: tuple[Any, ...]) -> None:
 
     Raises Drifted or OSError where it is a way out.
     """
-    if event not in _ALL or not _guarded:
+    if event not in _ALL or not (_guarded or _watched):
         return
     if _forked is not None:
         _heard_in_child(event, args)
         return
     session = active()
+    if session in _watched:
+        started = event in _STARTED and not MUTE.get()  # muted: in what is recorded
+        session.unseen += started and session.sites.is_asked_by_own(sys._getframe(1))
     if session is None or session not in _guarded:
         return
     if not _guarded[session] and (MUTE.get() or session.own_frame() is None):

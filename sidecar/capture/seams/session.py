@@ -107,6 +107,7 @@ class Session:
         self.asked_from: str | None = None  # the line of the agent's own that drifted
         self.output: dict[str, Any] = {}  # what the terminal event says
         self.refused = 0  # connections that libraries tried to make in strict mode
+        self.unseen = 0  # programs that were started while recording and are not on the tape
         self.taken = opens is None  # whether the recording or replay is this process's
         self.on_drift: Callable[[Drift], None] | None = None
         self._opens = opens

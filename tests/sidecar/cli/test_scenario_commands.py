@@ -281,6 +281,19 @@ def test_run_tells_what_failed_and_exits_so(shell):
     assert unknown.returncode == 3 and "Known: reads, talk" in unknown.stderr
 
 
+def test_run_tells_what_an_agent_said_that_gave_no_answer(shell):
+    shell.suite(GOOD)
+    (shell.folder / "broken.py").write_text(
+        "def agent(request):\n    return request['no such key']\n"
+    )
+    done = shell.run("run", "suite.yaml", "--agent", "py:broken:agent")
+    lines = done.stdout.splitlines()
+    at = lines.index("  fail agent_completed: the agent failed: exit status 1")
+    assert lines[at + 1].startswith("    ") and "    KeyError: 'no such key'" in lines[at:], lines
+    absent = shell.run("run", "suite.yaml", "--agent", "cmd:./no-such-agent")
+    assert "the agent was not started: " in absent.stdout and absent.returncode == 2
+
+
 LABELS = """\
 criteria:
   - criterion: The answer is polite.

@@ -174,6 +174,23 @@ def test_nor_has_a_process_that_it_makes_or_a_loop_that_looks_up_for_it(agent, t
     assert "went out" not in ran.out + ran.err
 
 
+@pytest.mark.parametrize(
+    ("text", "unseen"),
+    [
+        ("import subprocess\nsubprocess.Popen(['true']).wait()\nsubprocess.run(['true'])", 1),
+        (WORKER, 1),
+        ("import asyncio\nasyncio.run(asyncio.sleep(0))\nimport os\nos.system('true')", 0),
+    ],
+)
+def test_a_recording_that_missed_a_program_says_so_at_once(agent, text, unseen):
+    agent.write(text)
+    ran = agent.record(options=["--output", "json"])
+    assert (ran.code, ran.json["unseen"]) == (0, unseen)
+    assert ("not on the tape" in ran.err) == (unseen > 0)
+    if unseen:
+        assert agent.replay().json["drift"]["reason"] == "a program would be started"
+
+
 @pytest.mark.full
 @pytest.mark.requirement("XIT-01")
 def test_how_a_recording_ends_is_told_apart(agent, tmp_path):

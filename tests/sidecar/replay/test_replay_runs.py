@@ -178,7 +178,7 @@ def test_a_crash_and_a_deadline_fail_the_case_with_what_the_agent_said(replayed)
     assert result.results[0].case_class == "incomplete"
     assert result.results[0].reasons == (
         "baseline: the agent failed: exit status 7",
-        "candidate: the agent timed_out: stopped at its deadline",
+        "candidate: the agent timed out: stopped at its deadline",
     )
 
 
