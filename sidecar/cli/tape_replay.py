@@ -28,6 +28,7 @@ from sidecar.cli.tape_expiry import check_expiry, expiring
 from sidecar.cli.tape_plan import check_fits, read_plan
 from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
 from sidecar.cli.tape_run import Ended, argv_of, is_callee, run, running
+from sidecar.cli.tape_twin import onto_twins, refuse_an_agent
 from sidecar.errors import SidecarError
 from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
@@ -40,8 +41,8 @@ from sidecar.tape.tape import Tape
 
 _MODE_HELP = (
     "Live is: nothing (strict), models (tools; shadow, where no tool is), all from --fork on, or "
-    "--live alone behind the first change of --patch.  [default: strict, or what --fork and "
-    "--patch ask for]"
+    "--live alone behind the first change of --patch. twin makes the tape's calls on --twin, "
+    "without an agent.  [default: strict, or what --fork and --patch ask for]"
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -49,7 +50,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("tape", type=_FILE)
 @running
-@click.option("--mode", type=click.Choice(MODES), default=None, help=_MODE_HELP)
+@click.option("--mode", type=click.Choice((*MODES, "twin")), default=None, help=_MODE_HELP)
+@click.option(
+    "--twin",
+    "twins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Twin that the tape's calls are made on (mode twin); may be repeated.",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    default=None,
+    help="World of the twins: a folder of <entity>.json or .json.gz.",
+)
 @click.option(
     "--fork",
     type=click.IntRange(0),
@@ -99,6 +113,8 @@ def replay(
     timeout: float | None,
     controls: int,
     assertions: Path | None,
+    twins: tuple[Path, ...],
+    state: Path | None,
     fresh: bool,
     exits: Exits,
     config: str | None,  # noqa: ARG001
@@ -116,6 +132,13 @@ def replay(
       $ sidecar tape replay run.tape -- python agent.py "refund 12"
       run.tape: as recorded, 41 events
     """
+    if asked["mode"] == "twin":
+        refuse_an_agent(command, asked)
+        recorded = read_tape(tape)
+        check_expiry(recorded, tape, clock.now_ns(), fresh=fresh)
+        return onto_twins(tape, recorded, twins, state, output, exits)
+    if twins or state is not None:
+        raise click.UsageError("--twin and --state are of --mode twin")
     plan = read_plan(**asked)
     if exits.bisect:
         if plan.mode != "strict":
