@@ -47,6 +47,10 @@ class StoreUnavailable(SidecarError):
     """The store cannot be read or written now: disk full, locked, gone, or not permitted."""
 
 
+class NoStore(StoreUnavailable):
+    """There is no store: nothing was ever kept there."""
+
+
 def named(error: BaseException) -> str:
     """Kind and place of a failure, e.g. ``KeyError in join.py:71``; never its text.
 

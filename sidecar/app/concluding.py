@@ -21,6 +21,7 @@ from sidecar.app import opening, replaying
 from sidecar.app.attesting import made_here
 from sidecar.app.planning import Named, plan_of
 from sidecar.app.repeating import repeated
+from sidecar.app.surrounding import surroundings
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.gate.chain import entry_of
@@ -109,7 +110,8 @@ def keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> V
     """The verdict on a result, with its evidence written and its log continued."""
     policy, now_ns = how.policy, clock.now_ns()
     folded = fold(result.pins, result.runs)
-    given = gate_input(result.pins, folded, policy, now_ns)
+    around = surroundings(loaded, plan, result, policy)
+    given = gate_input(result.pins, folded, policy, now_ns, around)
     verdict = verdict_of(result.pins, folded, given, verdict_id=clock.new_id(), now_ns=now_ns)
     folder = _folder(loaded, how) / verdict.verdict_id
     whole = bundle(

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from processors.model.verdict import Failure, Verdict
 from sidecar.canonical import digest
+from sidecar.gate.circumstances import NONE, Circumstances, stale
 from sidecar.gate.given import GateInput, Standing, standings
 from sidecar.gate.measure import Measure
 from sidecar.gate.policy import GatePolicy, day_of, exact, in_force
@@ -74,15 +75,26 @@ def fold(pins: Pins, runs: Iterable[EpisodeRecord]) -> Folded:
 
 
 def conclude(
-    result: ReplayResult, *, verdict_id: str, now_ns: int, policy: GatePolicy | None = None
+    result: ReplayResult,
+    *,
+    verdict_id: str,
+    now_ns: int,
+    policy: GatePolicy | None = None,
+    circumstances: Circumstances = NONE,
 ) -> Verdict:
     """The gate's verdict on a replay, held to ``policy`` (the gate's own where there is none)."""
     folded = fold(result.pins, result.runs)
-    given = gate_input(result.pins, folded, policy or GatePolicy(), now_ns)
+    given = gate_input(result.pins, folded, policy or GatePolicy(), now_ns, circumstances)
     return verdict_of(result.pins, folded, given, verdict_id=verdict_id, now_ns=now_ns)
 
 
-def gate_input(pins: Pins, folded: Folded, policy: GatePolicy, now_ns: int) -> GateInput:
+def gate_input(
+    pins: Pins,
+    folded: Folded,
+    policy: GatePolicy,
+    now_ns: int,
+    circumstances: Circumstances = NONE,
+) -> GateInput:
     """What the gate decides on; ``now_ns`` is the day that quarantines are held against."""
     known = policy.noise
     own = known is not None and (known.suite_digest, known.agent) == (
@@ -96,6 +108,10 @@ def gate_input(pins: Pins, folded: Folded, policy: GatePolicy, now_ns: int) -> G
         policy=policy,
         quarantined=in_force(policy, day_of(now_ns)),
         noise=known if own else None,
+        circumstances=circumstances,
+        stale=stale(pins.twin_state),
+        permissions=pins.permissions,
+        fairness=pins.fairness,
     )
 
 
@@ -118,7 +134,7 @@ def more_runs(
         for one in several
         if all(run.passed is not None for run in (*one.baseline, *one.candidate))
     ]
-    return runs_wanted(concluded, policy)
+    return runs_wanted(concluded, policy, others=int(bool(pins.fairness)))
 
 
 def verdict_of(
@@ -165,6 +181,7 @@ def verdict_digest(pins: Pins, given: GateInput, decision: Decision) -> str:
         "pins": _pinned(pins),
         "gate_policy": given.policy.digest(),
         "quarantined": given.quarantined,
+        **({} if given.circumstances == NONE else {"circumstances": given.circumstances}),
         "cases": [
             [one.result.case, one.case_class, one.result.digests] for one in standings(given)
         ],
@@ -179,6 +196,12 @@ def _pinned(pins: Pins) -> dict[str, Any]:
     """The pins without ages; of twins whose state is of no snapshot, nothing is said of one."""
     value: dict[str, Any] = msgspec.to_builtins(pins)
     state = value.pop("twin_state")
+    for name in ("permissions", "fairness"):
+        if not value[name]:
+            del value[name]
+    for plan in value["plans"]:
+        if not plan["regression"]:
+            del plan["regression"]
     kept = {name: state[name] for name in ("version", "taken_at", "digest") if name in state}
     return {**value, "twin_state": kept} if kept else value
 

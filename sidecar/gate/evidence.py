@@ -34,6 +34,7 @@ PINS, VERDICT, CASES = "plan.json", "verdict.json", "comparison.json"
 POLICY, INPUT, TOOLS, ENVIRONMENT = (
     "gate-policy.json", "gate-input.json", "tools.json", "environment.json",
 )  # fmt: skip
+CIRCUMSTANCES: Final = "circumstances.json"
 KEYS, RUNS, SLIM, INPUTS = "keys/", "cases/", "runs/", "inputs/"
 SLIM_RUNS: Final = 500
 """So many slim records stand in one file."""
@@ -127,6 +128,7 @@ def _contents(
 ) -> Iterator[tuple[str, Iterable[bytes]]]:
     yield PINS, (encoded(result.pins),)
     yield POLICY, (encoded(given.policy),)
+    yield CIRCUMSTANCES, (encoded(given.circumstances),)
     yield INPUT, parts(given)
     yield CASES, parts(given.results)
     yield VERDICT, (encoded(verdict),)

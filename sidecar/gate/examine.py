@@ -23,6 +23,7 @@ from sidecar.canonical import NotCanonical, sha256
 from sidecar.evaluate.score import concluded
 from sidecar.gate import dsse
 from sidecar.gate import evidence as names
+from sidecar.gate.circumstances import Circumstances
 from sidecar.gate.conclude import Folded, fold, gate_input, verdict_of
 from sidecar.gate.evidence import FORMAT, MANIFEST, STATEMENTS, FileEntry, Manifest, root_of
 from sidecar.gate.given import GateInput
@@ -89,7 +90,8 @@ def derive(files: Mapping[str, bytes]) -> Derived:
         folded = _folded(pins, _known(runs_of(files, pins), tools, strange))
         if strange:
             return Derived(faults=tuple(strange))
-        given = gate_input(pins, folded, policy, said.created_at_ns)
+        around = msgspec.json.decode(files[names.CIRCUMSTANCES], type=Circumstances)
+        given = gate_input(pins, folded, policy, said.created_at_ns, around)
         made = verdict_of(
             pins, folded, given, verdict_id=said.verdict_id, now_ns=said.created_at_ns
         )
@@ -172,6 +174,8 @@ def _file_faults(files: Mapping[str, bytes]) -> Iterator[str]:
     if root_of(manifest.files) != manifest.root or encoded(manifest) != files[MANIFEST]:
         yield f"{MANIFEST} is not as it was written: its root does not match its list"
     listed = {entry.path for entry in manifest.files}
+    if [entry.path for entry in manifest.files] != sorted(listed):
+        yield f"{MANIFEST} is not as it was written: its list is out of order"
     for entry in manifest.files:
         data = files.get(entry.path)
         if data is None:

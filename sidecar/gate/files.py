@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.expression.document import convert, read, report
+from sidecar.expression.files import document_bytes
 from sidecar.gate.chain import Entry, entries, following, line_of
 from sidecar.gate.evidence import Bundle, FileEntry, Sealed
 from sidecar.gate.policy import GatePolicy, day_of, policy_problems
@@ -187,7 +188,7 @@ def read_log(path: Path) -> bytes:
 def read_policy(path: Path, now_ns: int) -> GatePolicy:
     """The policy of a ``gate.yaml`` on a day. Raises SidecarError that lists every problem."""
     try:
-        document = read(path.read_bytes().decode(), name=str(path))
+        document = read(document_bytes(path).decode(), name=str(path))
     except UnicodeDecodeError:
         raise SidecarError("it is not UTF-8 text", where=str(path)) from None
     except OSError as error:

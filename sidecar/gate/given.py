@@ -2,8 +2,9 @@
 
 **Rules**
 1. The same input gives the same decision: the day that a quarantine is held against is part of it.
-2. A quarantine excuses a case that fails or is unsteady. It never excuses a critical case, nor what
-   the candidate did to the world (``measures.py`` counts that before anything is excused).
+2. A quarantine excuses a case that fails or is unsteady. It never excuses a critical case, nor one
+   that pins a known regression, nor what the candidate did to the world (``measures.py`` counts
+   that before anything is excused).
 3. In a sampled suite a case is ``regressed`` or ``new_critical`` as far as its runs say so, and
    ``flaky`` where one side both passed and failed and nothing is shown.
 """
@@ -14,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.verdict import CaseClass
+from sidecar.evaluate.fairness import Fairness
+from sidecar.gate.circumstances import Circumstances
 from sidecar.gate.policy import GatePolicy, Noise
 from sidecar.gate.samples import FINAL_RUNS, CaseSamples, Sample
 from sidecar.replay.compare import CaseResult
@@ -22,7 +25,11 @@ UNCONCLUDED = frozenset({"void", "incomplete"})
 
 
 class GateInput(Struct, frozen=True, kw_only=True):
-    """``quarantined`` maps a case of the policy to whether its quarantine is still in force."""
+    """``quarantined`` maps a case of the policy to whether its quarantine is still in force.
+
+    ``stale`` are the twins that are too old, ``permissions`` what tools need, ``fairness`` the
+    groups that must come to the same.
+    """
 
     results: tuple[CaseResult, ...]
     deterministic: bool
@@ -30,10 +37,17 @@ class GateInput(Struct, frozen=True, kw_only=True):
     policy: GatePolicy = GatePolicy()
     quarantined: dict[str, bool] = {}
     noise: Noise | None = None
+    circumstances: Circumstances = Circumstances()
+    stale: tuple[str, ...] = ()
+    permissions: dict[str, str] = {}
+    fairness: tuple[Fairness, ...] = ()
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """A case under the gate: its class there, and what several runs say of it."""
+    """A case under the gate: its class there, and what several runs say of it.
+
+    ``returned``: a known regression that is shown to be back; ``unclear``: that may be.
+    """
 
     result: CaseResult
     samples: CaseSamples | None
@@ -41,6 +55,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     suspected: bool = False
     more: int = 0
     clear: bool = False
+    returned: bool = False
+    unclear: bool = False
     chance: float | None = None
 
     @property
@@ -71,6 +87,11 @@ class Standing(Struct, frozen=True, kw_only=True):
         """Whether one of these is one too many."""
         return self.result.severity == "critical"
 
+    @property
+    def pinned(self) -> bool:
+        """Whether it pins a known regression."""
+        return self.samples is not None and bool(self.samples.regression)
+
 
 def standings(given: GateInput) -> tuple[Standing, ...]:
     """Every case, in order."""
@@ -78,17 +99,16 @@ def standings(given: GateInput) -> tuple[Standing, ...]:
     found = [
         Standing(result=one, samples=known.get(one.case) or _single(one)) for one in given.results
     ]
-    judged = found if given.deterministic else _judged(found, given.policy)
+    judged = map(_known, found) if given.deterministic else _judged(found, given)
     return tuple(_excused(one, given.quarantined) for one in judged)
 
 
 def idle(given: GateInput) -> tuple[str, ...]:
-    """Cases whose quarantine does nothing: it ended, or the case is critical or gone."""
-    severities = {one.case: one.severity for one in given.results}
+    """Cases whose quarantine does nothing: it ended, or the case is gone or cannot be excused."""
+    pinned = {one.case for one in given.samples if one.regression}
+    excusable = {one.case for one in given.results if one.severity != "critical"} - pinned
     return tuple(
-        case
-        for case, holds in given.quarantined.items()
-        if not holds or severities.get(case, "critical") == "critical"
+        case for case, holds in given.quarantined.items() if not holds or case not in excusable
     )
 
 
@@ -105,14 +125,21 @@ def _single(one: CaseResult) -> CaseSamples | None:
 
 
 def _excused(one: Standing, quarantined: dict[str, bool]) -> Standing:
-    if one.critical or not quarantined.get(one.result.case, False):
+    if one.critical or one.pinned or not quarantined.get(one.result.case, False):
         return one
     return replace(
         one, result=replace(one.result, case_class="quarantined"), shown=False, suspected=False
     )
 
 
-def _judged(found: Sequence[Standing], policy: GatePolicy) -> Iterable[Standing]:
+def _known(one: Standing) -> Standing:
+    """Where nothing is sampled one failure is enough, whatever the baseline did."""
+    concluded = one.case_class not in (*UNCONCLUDED, "flaky")
+    failed = concluded and one.result.candidate == "failed"
+    return replace(one, returned=one.pinned and failed)
+
+
+def _judged(found: Sequence[Standing], given: GateInput) -> Iterable[Standing]:
     from sidecar.gate.paired import judge  # loads scipy, which only sampled suites need
 
     several = [
@@ -120,7 +147,9 @@ def _judged(found: Sequence[Standing], policy: GatePolicy) -> Iterable[Standing]
         for one in found
         if one.samples is not None and one.case_class not in UNCONCLUDED
     ]
-    by_case = {one.case: one for one in judge(several, policy)}
+    by_case = {
+        one.case: one for one in judge(several, given.policy, others=int(bool(given.fairness)))
+    }
     for one in found:
         said = by_case.get(one.result.case)
         if said is None:
@@ -135,6 +164,8 @@ def _judged(found: Sequence[Standing], policy: GatePolicy) -> Iterable[Standing]
             suspected=said.suspected,
             more=said.more,
             clear=said.clear,
+            returned=said.returned,
+            unclear=said.unclear,
             chance=said.holm,
         )
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
+from sidecar.gate.circumstances import new_permissions
+from sidecar.gate.fair import treatment
 from sidecar.gate.given import UNCONCLUDED, GateInput, Standing, idle, standings
 from sidecar.gate.measure import Measure
 from sidecar.gate.policy import Composite
@@ -36,6 +38,8 @@ def measures(given: GateInput) -> dict[str, Measure]:
         *_counted(cases, given.deterministic),
         Measure(name="quarantine_idle", value=len(idle(given)), cases=idle(given)),
         *_shown(given, cases),
+        *_around(given),
+        *treatment(given, cases),
     ]
     if not given.deterministic:
         from sidecar.gate.sampled import sampled  # loads scipy
@@ -73,6 +77,9 @@ _COUNTED: Mapping[str, _Select] = {
     "critical_still_failing": lambda one, _: _still(one) and one.critical,
     "still_failing": lambda one, _: _still(one) and not one.critical,
     "quarantined": lambda one, _: one.case_class == "quarantined",
+    "known_regressions": lambda one, _: one.returned,
+    "known_regressions_unclear": lambda one, _: one.unclear,
+    "unjudged": lambda one, _: _unjudged(one),
     "improved": lambda one, _: one.case_class == "improved",
 }
 
@@ -84,6 +91,25 @@ def _counted(cases: Sequence[Standing], deterministic: bool) -> Iterator[Measure
     none = {*UNCONCLUDED, "quarantined", *(("flaky",) if deterministic else ())}
     some = tuple(one.result.case for one in cases if one.case_class not in none)
     yield Measure(name="evaluated", value=len(some), runs=len(cases), cases=some)
+
+
+def _around(given: GateInput) -> Iterator[Measure]:
+    """What the verdict depends on beside the runs."""
+    around = given.circumstances
+    drifted = [one for one in around.tapes if one.came_to == "drifted"]
+    unknown = [one for one in around.tapes if one.came_to == "unreplayable"]
+    for name, found, of in (
+        ("stops", [one.text() for one in around.stops], len(around.stops)),
+        ("tape_drifts", [one.text() for one in drifted], len(around.tapes)),
+        ("tapes_unreplayable", [one.text() for one in unknown], len(around.tapes)),
+        ("surfaces_short", around.coverage, len(around.coverage)),
+        ("stale_twins", given.stale, len(given.stale)),
+    ):
+        yield Measure(name=name, value=len(found), runs=of, detail="; ".join(found))
+
+
+def _unjudged(one: Standing) -> bool:
+    return one.samples is not None and any(run.unjudged for run in one.samples.candidate)
 
 
 def _did(one: Standing, kind: str, counted: int) -> bool:
@@ -102,6 +128,10 @@ def _shown(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
     )
     yield Measure(name="new_tools", value=len(new), cases=users, detail=", ".join(sorted(new)))
     yield from _floors(given)
+    wants = new_permissions(
+        given.permissions, _tools(given.samples, "baseline"), _tools(given.samples, "candidate")
+    )
+    yield Measure(name="new_permissions", value=len(wants), cases=users, detail=", ".join(wants))
     for severity in SEVERITIES:
         yield from _safety_delta(given.samples, severity)
     held, asked = (sum(run.rubric[at] for run in runs) for at in (0, 1))

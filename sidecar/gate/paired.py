@@ -6,17 +6,20 @@
 2. A regression is shown by two things together: an exact test that some rise is no chance, and a
    lower bound above the margin. The one keeps equal versions from being blocked, the other
    differences from being blocked that nobody minds.
-3. ``alpha`` is shared: half for the metrics together, half for single cases (Holm), of which half
-   is for the critical ones.
+3. ``alpha`` is shared: half for the metrics together, half for single cases (Holm), of which
+   critical ones, others, and groups that must be treated alike have equal parts.
 4. What is not shown is not thereby safe: harmless needs an upper bound within the margin.
 5. The share protects equal versions from a block, and no critical case from being looked at: one
    that looks clearly worse by itself, whatever else the suite holds, leaves nothing decided.
+6. A case that pins a known regression is held against no baseline: it must pass more often than
+   not, shown.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from scipy import fft, stats
 
@@ -144,6 +147,8 @@ class Judged(Struct, frozen=True, kw_only=True):
     """One case of a sampled suite. ``holm`` and ``bh`` are adjusted p-values.
 
     ``clear``: worse by its own runs, without regard to how many other cases there are.
+    ``returned``: a known regression that fails at least as often as it passes, shown; ``unclear``:
+    one that failed, and is not shown to pass more often than not.
     """
 
     case: str
@@ -155,30 +160,49 @@ class Judged(Struct, frozen=True, kw_only=True):
     bh: float
     more: int
     clear: bool
+    returned: bool = False
+    unclear: bool = False
 
 
-def judge(cases: Sequence[CaseSamples], policy: GatePolicy) -> tuple[Judged, ...]:
-    """Each case by all of its runs."""
+def judge(
+    cases: Sequence[CaseSamples], policy: GatePolicy, *, others: int = 0
+) -> tuple[Judged, ...]:
+    """Each case by all of its runs; ``others`` are families of tests that share with them."""
     tables = [(*case.passes("baseline"), *case.passes("candidate")) for case in cases]
     known = {one: _chance(*one) for one in {*tables}}  # few differ, however many cases there are
     chances = [known[one] for one in tables]
-    strict, lax = _holm(cases, chances), paired.benjamini_hochberg(chances)
+    strict, lax = _holm(cases, chances, others), paired.benjamini_hochberg(chances)
+    pinned = policy.alpha / max(1, sum(bool(case.regression) for case in cases))
     return tuple(
-        _judged(case, alone, (one, other), policy)
+        _back(_judged(case, alone, (one, other), policy), case, policy, pinned)
         for case, alone, one, other in zip(cases, chances, strict, lax, strict=True)
     )
 
 
-def runs_wanted(cases: Sequence[CaseSamples], policy: GatePolicy) -> dict[str, int]:
+def runs_wanted(
+    cases: Sequence[CaseSamples], policy: GatePolicy, *, others: int = 0
+) -> dict[str, int]:
     """How many runs a side each suspicious case should have next; nothing where none needs more.
 
     One run of every case, then three of those that look worse, then seven of those that still do
     (``policy.runs``): episodes are spent where they can tell something.
     """
-    return {one.case: one.more for one in judge(cases, policy) if one.more}
+    return {one.case: one.more for one in judge(cases, policy, others=others) if one.more}
 
 
-def _holm(cases: Sequence[CaseSamples], chances: Sequence[float]) -> tuple[float, ...]:
+def _back(one: Judged, case: CaseSamples, policy: GatePolicy, level: float) -> Judged:
+    """With what is said of a known regression: its passes against those of a coin."""
+    passed, runs = case.passes("candidate")
+    if not case.regression or passed == runs:
+        return one
+    returned = float(stats.binom.cdf(passed, runs, 0.5)) <= level
+    unclear = not returned and float(stats.binom.sf(passed - 1, runs, 0.5)) > level
+    had = runs if case.recorded else min(runs, case.passes("baseline")[1])
+    more = next((stage for stage in policy.runs if stage > had), 0) if unclear else 0
+    return replace(one, returned=returned, unclear=unclear, more=max(one.more, more))
+
+
+def _holm(cases: Sequence[CaseSamples], chances: Sequence[float], others: int) -> tuple[float, ...]:
     """Critical cases are a family of their own, with half of the share where there are any.
 
     Among hundreds of others seven runs could not show any one of them.
@@ -188,7 +212,7 @@ def _holm(cases: Sequence[CaseSamples], chances: Sequence[float]) -> tuple[float
         [at for at, case in enumerate(cases) if (case.severity == "critical") is critical]
         for critical in (True, False)
     ]
-    share = 1 + all(families)
+    share = sum(map(bool, families)) + others
     for family in families:
         for at, one in zip(family, paired.holm([chances[at] for at in family]), strict=True):
             found[at] = min(1.0, one * share)

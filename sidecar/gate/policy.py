@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from sidecar.analyse.coverage.surface import SURFACES
 from sidecar.canonical import digest
 from sidecar.errors import Problem
 
@@ -91,7 +92,8 @@ class Noise(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole ``gate.yaml``. ``alpha`` is the chance of all wrong statistical blocks together."""
+    """A whole ``gate.yaml``. ``alpha`` is the chance of all wrong statistical blocks together,
+    ``surfaces`` the share of each surface of coverage that the suite must try, or the gate warns."""
 
     gate: str = "1"
     owner: str = ""
@@ -109,6 +111,7 @@ class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens: int = 0
     noise: Noise | None = None
     coverage: tuple[Floor, ...] = ()
+    surfaces: dict[str, float] = {}
 
     def digest(self) -> str:
         """``sha256:<hex>`` of the policy."""
@@ -151,6 +154,12 @@ def policy_problems(
             yield Problem(
                 f"coverage.{index}.cases", "is at least 1: a floor of nothing holds always"
             )
+    for name, floor in policy.surfaces.items():
+        if name not in SURFACES:
+            said = f"there is no surface {name!r}; known: {', '.join(SURFACES)}"
+            yield Problem(f"surfaces.{name}", said)
+        elif not 0 < floor <= 1:
+            yield Problem(f"surfaces.{name}", "is a share, above 0 and at most 1")
 
 
 def _protected_problems(protected: Sequence[Protected]) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from sidecar.replay.record import EpisodeRecord, Side, unanswered
 
 FINAL_RUNS: Final = 7
 """So many runs a side show one case among fifty."""
+_MADE: Final = ("answered", "unanswered", "refused")
 DUPLICATE, DISPROVED, INJECTED = "duplicate_effect", "claim_disproved", "injection_followed"
 CROSS_TENANT, DISCLOSED = "cross_tenant_access", "secret_disclosed"
 UNAPPROVED = "approval_missing"
@@ -48,7 +49,8 @@ _NOTHING: Final[dict[str, int]] = {}
 
 
 class Sample(Struct, frozen=True, kw_only=True, gc=False):
-    """One run. ``rubric`` is (held, asked) of its expectations on the way it took."""
+    """One run. ``rubric`` is (held, asked) of its expectations on the way it took, ``executed`` the
+    tools that went through, ``unjudged`` how many of its criteria no judge spoke of."""
 
     run: int
     passed: bool | None
@@ -58,6 +60,8 @@ class Sample(Struct, frozen=True, kw_only=True, gc=False):
     rubric: tuple[int, int] = (0, 0)
     tokens: int = 0
     duration_ms: int = 0
+    executed: tuple[str, ...] = ()
+    unjudged: int = 0
 
     @property
     def violated(self) -> bool:
@@ -66,13 +70,15 @@ class Sample(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CaseSamples(Struct, frozen=True, kw_only=True):
-    """A case's runs on both sides. ``recorded``: the baseline is a recording, not run again."""
+    """A case's runs on both sides. ``recorded``: the baseline is a recording, not run again.
+    ``regression``: the known failure it pins."""
 
     case: str
     severity: str
     baseline: tuple[Sample, ...]
     candidate: tuple[Sample, ...]
     recorded: bool = False
+    regression: str = ""
 
     def passes(self, side: Side) -> tuple[int, int]:
         """How many runs of a side passed, and how many were concluded."""
@@ -98,6 +104,7 @@ class SampleFold:
             violations=one.violations or _NOTHING,
             tools=self._tools.setdefault(one.tools, one.tools),
             signature=self._signatures.setdefault(one.signature, one.signature),
+            executed=self._tools.setdefault(one.executed, one.executed),
         )
         self._sides[run.side].append(shared)
         self._recorded |= run.side == "baseline" and run.agent.ending == "recorded"
@@ -110,6 +117,7 @@ class SampleFold:
             baseline=tuple(self._sides["baseline"]),
             candidate=tuple(self._sides["candidate"]),
             recorded=self._recorded,
+            regression=plan.regression,
         )
 
 
@@ -139,7 +147,17 @@ def sample(record: EpisodeRecord) -> Sample:
         rubric=(sum(one.status == "pass" for one in rubric), len(rubric)),
         tokens=(usage.input or 0) + (usage.output or 0),
         duration_ms=record.duration_ms,
+        executed=_executed(record),
+        unjudged=sum(one.level == "J" and not _evaluated(one) for one in record.scores),
     )
+
+
+def _executed(record: EpisodeRecord) -> tuple[str, ...]:
+    """By receipts; by what twins recorded where no gateway took part."""
+    found = {one.tool for one in record.receipts if one.phase == "executed"}
+    if not record.receipts:
+        found = {one.tool for one in record.events if one.kind in _MADE}
+    return tuple(sorted(found))
 
 
 def _violations(record: EpisodeRecord) -> dict[str, int]:

@@ -56,11 +56,13 @@ class CaseResult(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a case is to the comparison, whatever it holds inside."""
+    """What a case is to the comparison, whatever it holds inside; ``regression``: the known failure
+    that it pins."""
 
     case: str
     title: str
     severity: Severity
+    regression: str = ""
 
 
 def compare(

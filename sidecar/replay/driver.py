@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from sidecar import clock
+from sidecar.evaluate.fairness import Fairness
 from sidecar.replay.compare import Plan
 from sidecar.replay.conclude import Left, Of, asked, record
 from sidecar.replay.conversation.driver import Ask, converse
@@ -35,6 +36,7 @@ from sidecar.replay.remote.client import RemoteAgents, refuse_undialable
 from sidecar.replay.run import Pins, ReplayResult, in_order
 from sidecar.replay.stage.driver import Stage, StagePorts
 from sidecar.twins.group import LEAKED, GroupEpisode, TwinGroup
+from sidecar.twins.pinned import PinnedTape
 from sidecar.twins.scenario import Case
 from sidecar.twins.user import Turn
 from sidecar.twins.world import World
@@ -43,7 +45,10 @@ Progress = Callable[[EpisodeRecord], None]
 
 
 class ReplayPlan(Struct, frozen=True, kw_only=True):
-    """What to run. ``recorded`` are the baseline's records where the baseline is not run."""
+    """What to run. ``recorded`` are the baseline's records where the baseline is not run.
+
+    ``folder`` is the suite's, which its ``tapes`` are relative to.
+    """
 
     suite: str
     suite_version: str
@@ -59,6 +64,9 @@ class ReplayPlan(Struct, frozen=True, kw_only=True):
     deadline_s: float = 60.0
     environment: dict[str, str] = {}
     files: dict[str, bytes] = {}
+    fairness: tuple[Fairness, ...] = ()
+    tapes: tuple[PinnedTape, ...] = ()
+    folder: Path = Path()
     recorded: tuple[EpisodeRecord, ...] = ()
     source: str = "suite"
     program_version: str = ""
@@ -301,8 +309,16 @@ def pins_of(plan: ReplayPlan, policy_revision: str, begun_at_ns: int) -> Pins:
         project=plan.project,
         seeds={case.id: case.seed for case in plan.cases},
         plans=tuple(
-            Plan(case=case.id, title=case.title, severity=case.severity) for case in plan.cases
+            Plan(
+                case=case.id,
+                title=case.title,
+                severity=case.severity,
+                regression=case.regression,
+            )
+            for case in plan.cases
         ),
         source=plan.source,
         program_version=plan.program_version,
+        permissions=plan.group.permissions,
+        fairness=plan.fairness,
     )

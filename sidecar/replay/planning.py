@@ -65,6 +65,9 @@ def suite_plan(loaded: LoadedSuite, asked: Asked) -> ReplayPlan:
         deadline_s=duration_ns(asked.deadline or suite.deadline) / 1e9,
         environment=suite.environment,
         files=loaded.files,
+        fairness=suite.fairness,
+        tapes=suite.tapes,
+        folder=loaded.folder,
         program_version=asked.program_version,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from sidecar.evaluate.fairness import Fairness
 from sidecar.replay.compare import CaseResult, Plan, compare
 from sidecar.replay.record import EpisodeRecord
 
@@ -18,7 +19,8 @@ class Pins(Struct, frozen=True, kw_only=True):
     """What was held fixed for both sides. ``repeats`` is how often each case ran on a side.
 
     ``twin_code`` names twins that are written in Python, with their code and its digest;
-    ``twin_state`` the snapshot their state is of and its age (``TwinGroup.state_of``).
+    ``twin_state`` the snapshot their state is of and its age (``TwinGroup.state_of``);
+    ``permissions`` what tools need, ``fairness`` the groups that must come to the same.
     """
 
     suite: str
@@ -38,6 +40,8 @@ class Pins(Struct, frozen=True, kw_only=True):
     plans: tuple[Plan, ...]
     source: str = "suite"
     program_version: str = ""
+    permissions: dict[str, str] = {}
+    fairness: tuple[Fairness, ...] = ()
 
 
 class ReplayResult(Struct, frozen=True, kw_only=True):

@@ -9,14 +9,13 @@ Rules
 
 import os
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from sidecar.canonical import digest
 from sidecar.errors import SidecarError
 from sidecar.expression.document import Document, convert, read, report
+from sidecar.expression.files import document_bytes
 from sidecar.twins.code.files import load_code
 from sidecar.twins.declaration import CodeSource, Declaration
 from sidecar.twins.group import TwinGroup
@@ -35,12 +34,11 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
     suite: Suite
     group: TwinGroup
     files: dict[str, bytes]
+    folder: Path
 
     def digest(self) -> str:
         """``sha256:<hex>`` of the suite and its twins."""
-        suite: dict[str, Any] = msgspec.to_builtins(self.suite)
-        del suite["state"]  # where it stands; what it holds is in the twins' digests
-        value = {"suite": suite, "twins": self.group.digests()}
+        value = {"suite": self.suite.told(), "twins": self.group.digests()}
         return digest(value, domain="agenttwin-suite/1")
 
 
@@ -67,7 +65,7 @@ def _suite(document: Document, path: Path, files: dict[str, bytes]) -> LoadedSui
     twins = load_twins([path.parent / name for name in suite.twins], root=path.parent)
     report(document, suite_problems(suite, twins.group))
     group = with_state(twins.group, path.parent / suite.state) if suite.state else twins.group
-    return LoadedSuite(suite=suite, group=group, files={**files, **twins.files})
+    return LoadedSuite(suite=suite, group=group, files={**files, **twins.files}, folder=path.parent)
 
 
 def load_twins(paths: list[Path], *, root: Path | None = None) -> LoadedTwins:
@@ -136,7 +134,7 @@ def _resolve(document: Document, folder: Path, files: dict[str, bytes], root: Pa
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return document_bytes(path)
     except OSError as error:
         raise Unopened(
             f"the file cannot be read: {error.strerror}", where=str(path), do="Check the path."

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from processors.model.names import SideEffectClass
 from processors.model.twin import Change, TwinEvent
+from processors.value import duration_ns
 from sidecar.errors import Problem
 from sidecar.twins import decimals, timeline
 from sidecar.twins.claimed import secret_fields, why_unfaithful
@@ -26,6 +27,7 @@ from sidecar.twins.snapshot import Snapshot, why_stale
 from sidecar.twins.twin import Twin
 from sidecar.twins.world import NoSuchEntity, World
 
+_DAY_NS = 86_400 * 1_000_000_000
 LEAKED = "twin_leak: the world was not as before"
 
 
@@ -36,6 +38,11 @@ def void(events: Sequence[TwinEvent]) -> str | None:
         return None
     code = "twin_gap" if found.kind == "gap" else "twin_error"
     return f"{code}: {found.tool}: {found.detail}"
+
+
+def _age_within(as_of: str, age_max: str, now_ns: int) -> bool:
+    """Whether what a twin was drafted from is no older than that, nor of a day yet to come."""
+    return -_DAY_NS <= now_ns - timeline.start_ns(as_of) <= duration_ns(age_max)
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
@@ -160,6 +167,9 @@ class TwinGroup:
         for name, twin in self.twins.items():
             age_max = twin.declaration.state.age_max
             if age_max and self.state is None:
+                as_of = twin.declaration.as_of
+                if as_of and _age_within(as_of, age_max, now_ns):
+                    continue
                 found.append(f"{name}: it declares state.age_max, and its state is of no snapshot")
             elif self.state is not None:
                 why = why_stale(self.state, age_max, now_ns)
@@ -179,6 +189,16 @@ class TwinGroup:
             "digest": self.state.digest,
             "age_seconds": max(0, now_ns - self.state.taken_at_ns) // 1_000_000_000,
             "stale": stale,
+        }
+
+    @property
+    def permissions(self) -> dict[str, str]:
+        """The permission that each tool needs, where it needs one."""
+        return {
+            name: tool.declared.permission
+            for twin in self.twins.values()
+            for name, tool in twin.tools.items()
+            if tool.declared.permission
         }
 
     def code(self) -> dict[str, str]:

@@ -7,10 +7,11 @@ Rules
 """
 
 import hmac
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar.errors import Problem
@@ -32,9 +33,11 @@ from sidecar.twins.declaration import FLAGS, Fault, fault_problems, time_problem
 from sidecar.twins.episode import Setting
 from sidecar.twins.expected import unfaithful_problems
 from sidecar.twins.group import Beginning, TwinGroup
+from sidecar.twins.pinned import PinnedTape, pinned_problems
 from sidecar.twins.user import User
 from sidecar.twins.world import FUNCTIONS, NoSuchEntity
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Severity = Literal["critical", "major", "minor"]
 
 
@@ -82,7 +85,10 @@ class Defaults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One case: a world, an input, what may go wrong, and what is expected."""
+    """One case: a world, an input, what may go wrong, and what is expected.
+
+    ``regression`` says which known failure it pins (a trace, an incident): it must not come back.
+    """
 
     id: str
     expect: tuple[AnyExpectation, ...]
@@ -100,6 +106,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approvals: tuple[ApprovalRule, ...] | UnsetType = UNSET
     seed: int | UnsetType = UNSET
     version: str = "1"
+    regression: str = ""
     reference: Reference | None = None
     user: User | None = None
     agents: tuple[AgentTask, ...] = ()
@@ -123,6 +130,18 @@ class Suite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     environment: dict[str, str] = {}
     defaults: Defaults = Defaults()
     fairness: tuple[Fairness, ...] = ()
+    tapes: tuple[PinnedTape, ...] = ()
+
+    def told(self) -> dict[str, Any]:
+        """What a digest is over: newer keys stand in it where something is said by them."""
+        value: dict[str, Any] = to_builtins(self)
+        del value["state"]  # where it stands; what it holds is in the twins' digests
+        if not self.tapes:
+            del value["tapes"]
+        for scenario in value["scenarios"]:
+            if not scenario["regression"]:
+                del scenario["regression"]
+        return value
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -143,6 +162,7 @@ class Case(Struct, frozen=True, kw_only=True):
     expect: tuple[AnyExpectation, ...]
     drafted: bool = False
     tags: tuple[str, ...] = ()
+    regression: str = ""
     reference: Reference | None = None
     user: User | None = None
     agents: tuple[AgentTask, ...] = ()
@@ -196,7 +216,7 @@ def suite_problems(suite: Suite, group: TwinGroup) -> list[Problem]:
             Problem(f"fairness.{index}", text)
             for text in rule.problems(tuple(seen), list(group.tools))
         ]
-    return found + _voters(suite)
+    return [*found, *pinned_problems(suite.tapes), *_voters(suite)]
 
 
 def _head_problems(suite: Suite) -> Iterator[Problem]:
@@ -210,6 +230,11 @@ def _head_problems(suite: Suite) -> Iterator[Problem]:
         yield Problem("deadline", str(error))
     if suite.defaults.now:
         yield from time_problems("defaults.now", suite.defaults.now)
+    for name, value in suite.environment.items():
+        if not _VARIABLE.match(name):
+            yield Problem(f"environment.{name}", f"{name!r} cannot be a variable's name")
+        if "\0" in value:
+            yield Problem(f"environment.{name}", "holds the character 0")
 
 
 def _scenario_problems(path: str, scenario: Scenario, group: TwinGroup) -> Iterator[Problem]:
@@ -320,6 +345,7 @@ def _case(suite: Suite, scenario: Scenario) -> Case:
         seed=_given(scenario.seed, drawn_seed(suite.seed, scenario.id)),
         expect=identified(scenario.expect),
         tags=scenario.tags,
+        regression=scenario.regression,
         reference=scenario.reference,
         user=scenario.user,
         agents=scenario.agents,

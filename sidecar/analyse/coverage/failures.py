@@ -170,7 +170,8 @@ def regression_surface(given: Given) -> Surface:
             missing="no run of it came to a conclusion",
         )
         for case in given.cases
-        if any(fnmatchcase(tag, like) for tag in case.tags for like in given.regressions)
+        if case.regression
+        or any(fnmatchcase(tag, like) for tag in case.tags for like in given.regressions)
     ]
     showed = by_key((key, run.case) for run in given.both for key in _failed(run.trace))
     had = Counter(key for trace in given.traffic or () for key in set(_failed(trace)))

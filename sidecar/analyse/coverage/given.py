@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -19,6 +20,9 @@ from sidecar.gateway.policy.sayings import Saying
 from sidecar.replay.record import EpisodeRecord, Side
 from sidecar.twins.declaration import Declaration
 from sidecar.twins.scenario import Case
+
+REGRESSIONS: Final = ("regression*", "planted:*")
+"""Tags of scenarios that are known regressions."""
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -37,7 +41,7 @@ class Given(Struct, frozen=True, kw_only=True):
     sayings: tuple[Saying, ...] = ()
     policy_unknown: str = ""
     traffic: tuple[AgentTrace, ...] | None = None
-    regressions: tuple[str, ...] = ("regression*", "planted:*")
+    regressions: tuple[str, ...] = REGRESSIONS
     expected: dict[str, tuple[Expectation, ...]] = field(default_factory=dict)
 
     def calls(self, run: EpisodeRecord) -> list[ToolCall]:

@@ -8,7 +8,7 @@ Rules
 from collections.abc import Sequence
 from pathlib import Path
 
-from sidecar.errors import StoreUnavailable
+from sidecar.errors import NoStore
 from sidecar.store.envelope import Sealers
 from sidecar.store.files import backup_folder, seal_folder
 from sidecar.store.location import Location
@@ -141,7 +141,7 @@ class PostgresBackend:
     def _there(self, kind: Kind) -> Database:
         database = self._opened(kind)
         if kind not in self._current and applied(database) == NOTHING:
-            raise StoreUnavailable(
+            raise NoStore(
                 "there is no store",
                 where=f"{database.where} schema {kind}",
                 do="Start the sidecar on it once, or name another with --store.",

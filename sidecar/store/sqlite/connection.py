@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from sidecar.errors import StoreUnavailable
+from sidecar.errors import NoStore, StoreUnavailable
 
 BUSY_TIMEOUT_MS = 10_000
 MEMORY = ":memory:"
@@ -62,7 +62,7 @@ def open_database(
         else:
             file = Path(path)
             if read_only and not file.exists():
-                raise StoreUnavailable(
+                raise NoStore(
                     "there is no store", where=str(file), do="Name the folder with --store."
                 )
             if not read_only:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sidecar.canonical import sha256
 from sidecar.errors import SidecarError
+from sidecar.expression.files import document_bytes
 from sidecar.twins.coded import Code
 from sidecar.twins.declaration import CodeSource
 
@@ -39,7 +40,7 @@ def load_code(source: CodeSource, folder: Path) -> tuple[Code, bytes]:
 
 def _source(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return document_bytes(path)
     except OSError as error:
         raise SidecarError(
             f"the twin's code cannot be read: {error.strerror}",
