@@ -95,7 +95,7 @@ def read(text: str, *, name: str) -> Document:
 
 
 def _read(text: str, name: str) -> Document:
-    lines: dict[str, int] = {}
+    lines: dict[str, int] = {"": 1}
     loader = _CoreLoader(text)
     try:
         node = loader.get_single_node()

@@ -261,6 +261,14 @@ def test_a_comparison_that_is_not_of_the_records_is_found():
     )
 
 
+@pytest.mark.requirement("EVD-01")
+def test_a_list_that_was_reordered_is_found_though_its_root_and_signature_are_made_anew():
+    files = dict(WHOLE.files)
+    listed = tuple(reversed(msgspec.json.decode(files[MANIFEST], type=Manifest).files))
+    files[MANIFEST] = encoded(Manifest(format=FORMAT, root=root_of(listed), files=listed))
+    assert "its list is out of order" in integrity(files).faults[0]
+
+
 def doubted(run, *, status="fail", required=False):
     opinion = Score(
         expectation="semantic", type="semantic", status=status, required=required, level="J"
