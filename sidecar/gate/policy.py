@@ -93,7 +93,7 @@ class Noise(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class GatePolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole ``gate.yaml``. ``alpha`` is the chance of all wrong statistical blocks together,
-    ``surfaces`` the share of each surface of coverage that the suite must try, or the gate warns."""
+    ``surfaces`` the share of each surface of coverage that the suite must try, or it warns."""
 
     gate: str = "1"
     owner: str = ""
@@ -154,11 +154,11 @@ def policy_problems(
             yield Problem(
                 f"coverage.{index}.cases", "is at least 1: a floor of nothing holds always"
             )
-    for name, floor in policy.surfaces.items():
+    for name, share in policy.surfaces.items():
         if name not in SURFACES:
             said = f"there is no surface {name!r}; known: {', '.join(SURFACES)}"
             yield Problem(f"surfaces.{name}", said)
-        elif not 0 < floor <= 1:
+        elif not 0 < share <= 1:
             yield Problem(f"surfaces.{name}", "is a share, above 0 and at most 1")
 
 

@@ -105,17 +105,15 @@ def test_what_else_a_suite_and_its_twins_declare_is_held(shell):
         + "  - {id: other, input: A-1, expect: [{type: outputContains, text: open}]}\n"
         + "fairness: [{id: equal, scenarios: [reads, other], tool: get_order}]\n",
     )
-    shell.write("gate.yaml", "coverage: {tool: 1, fault: 0.5}\n")
+    shell.write("gate.yaml", "surfaces: {tool: 1, fault: 0.5}\n")
     code, verdict = shell.verdict("--gate", "gate.yaml")
     found = rules(verdict)
     assert (code, verdict["status"], set(found)) == (
         0,
         "WARN",
-        {"twin_stale", "coverage_shortfall"},
+        {"twin_stale", "surface_shortfall"},
     )
-    assert (
-        "fault: 0 of" in found["coverage_shortfall"] and "tool:" not in found["coverage_shortfall"]
-    )
+    assert "fault: 0 of" in found["surface_shortfall"] and "tool:" not in found["surface_shortfall"]
     assert found["twin_stale"].endswith("shop)")
     code, verdict = shell.verdict("--gate", "gate.yaml", candidate="bad")
     assert code == 1 and {"known_regression", "regression"} <= set(rules(verdict))

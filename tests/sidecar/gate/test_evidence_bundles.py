@@ -18,11 +18,14 @@ from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate import dsse
 from sidecar.gate.conclude import conclude, fold, gate_input
 from sidecar.gate.evidence import (
+    FORMAT,
     MANIFEST,
     STATEMENTS,
     FileEntry,
+    Manifest,
     bundle,
     manifest_of,
+    root_of,
     run_path,
 )
 from sidecar.gate.examine import derive, integrity, stored_faults, verdict_faults

@@ -204,7 +204,7 @@ def test_too_little_coverage_and_twins_that_are_too_old_warn():
     short = Circumstances(coverage=("tool: 1 of 3, below 90%",))
     decision = decide(fixed(circumstances=short, stale=("shop is of 2026-01-01",)))
     assert decision.status == "WARN"
-    assert "below 90%" in fired(decision)["coverage_shortfall"].detail
+    assert "below 90%" in fired(decision)["surface_shortfall"].detail
     assert "shop is of" in fired(decision)["twin_stale"].detail
 
 
@@ -255,9 +255,9 @@ def test_criteria_that_nobody_judged_are_no_silent_pass():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("coverage: {tools: 0.9}", "no surface 'tools'"),
-        ("coverage: {tool: 1.5}", "above 0 and at most 1"),
-        ("coverage: {tool: 0}", "above 0 and at most 1"),
+        ("surfaces: {tools: 0.9}", "no surface 'tools'"),
+        ("surfaces: {tool: 1.5}", "above 0 and at most 1"),
+        ("surfaces: {tool: 0}", "above 0 and at most 1"),
     ],
 )
 def test_floors_are_shares_of_surfaces_that_there_are(text, said):
