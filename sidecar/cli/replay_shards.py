@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from processors.model.verdict import Verdict
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
 from sidecar import clock
 from sidecar.app import opening
+from sidecar.app.agreeing import agreed
 from sidecar.app.concluding import Kept, keep
 from sidecar.app.episodes import runs_straight
 from sidecar.app.planning import shipped
@@ -67,13 +69,26 @@ def replay_shards(loaded: Loaded, told: dict[str, Any], more: dict[str, Any], ho
             talk(note)
         if more["parts"] is not None:
             result = result_of(begun, of_parts(more["parts"], begun))
-        else:
-            begun = begin(book, begun)
-            _conduct(book, begun, more, f"sidecar replay --resume {begun.run.run_id}")
-            result = result_of(begun, of_book(book, begun))
-        verdict = keep(loaded, begun.plan, result, how)
-        book.end_run(begun.run.run_id, verdict.verdict_id)
-        return verdict
+            return keep(loaded, begun.plan, result, how)
+        begun = begin(book, begun)
+        _conduct(book, begun, more, f"sidecar replay --resume {begun.run.run_id}")
+
+        def concluded() -> Verdict:
+            return keep(loaded, begun.plan, result_of(begun, of_book(book, begun)), how)
+
+        return agreed(book, begun, concluded, partial(_of_another, loaded))
+
+
+def _of_another(loaded: Loaded, verdict_id: str) -> Verdict:
+    with opening.open_verdicts(loaded) as verdicts:
+        verdict = verdicts.get_verdict(verdict_id)
+    if verdict is None:
+        raise SidecarError(
+            f"another coordinator concluded the run, and its verdict {verdict_id} is gone",
+            do="See sidecar gate list.",
+        )
+    talk(f"another coordinator concluded the run; evidence: {verdict.evidence.get('folder', '')}")
+    return verdict
 
 
 def replay_part(loaded: Loaded, told: dict[str, Any], more: dict[str, Any]) -> int:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.app.agreeing import agreed
 from sidecar.app.episodes import executor_of, work
 from sidecar.app.loading import load_config
 from sidecar.app.running import begin, conduct, drawn, of_book, of_parts, result_of, resume
@@ -61,6 +62,11 @@ def moody(request, call):
     for _ in range(len(TRIED) % 3):
         call("get_order", {"order_id": "A-1"})
     return good(request, call)
+
+
+def hosted(request, call):
+    call("get_order", {"order_id": str(os.getpid())})
+    return "There is no such order."
 
 
 def raises(request, call):
@@ -116,6 +122,14 @@ SCENARIO = """\
     - {{type: state, entity: orders, key: A-1, equals: {{refunded: 49}}}}
     - {{type: finalOutcome, claim: success}}
 """
+
+
+SEED = next(
+    seed
+    for seed in range(100)
+    if Layout(cases=12, sides=("baseline", "candidate"), runs=2).at(run_again(48, seed)[0]).side
+    == "candidate"
+)
 
 
 class Sharded:
@@ -390,6 +404,46 @@ def test_samples_have_seeds_of_their_own_and_both_sides_the_same(replayed, monke
     assert len({run.seed for run in runs}) == 2  # of the world
 
 
+@pytest.mark.requirement("CRV-01")
+def test_coordinators_of_one_run_come_to_one_verdict_and_who_fails_leaves_it_to_another(sharded):
+    begun = sharded.begun()
+    coordinate(sharded.book, begun, executor_of("inline", begun.order, 0))
+    made = []
+
+    def verdict():
+        made.append(conclude(sharded.result(begun), verdict_id=f"v{len(made)}", now_ns=1))
+        return made[-1]
+
+    def full():
+        raise SidecarError("the disk is full")
+
+    def never(name):
+        raise AssertionError(name)
+
+    with pytest.raises(SidecarError, match="the disk is full"):
+        agreed(sharded.book, begun, full, never)
+    first = agreed(sharded.book, begun, verdict, never)
+    assert sharded.book.find_run(begun.run.run_id).verdict_id == first.verdict_id == "v0"
+    late = agreed(sharded.book, begun, verdict, {"v0": first}.__getitem__)
+    assert late == first and len(made) == 1
+
+
+@pytest.mark.requirement("CRV-01")
+def test_what_is_delivered_twice_is_kept_once_and_the_first_stays(sharded):
+    begun = sharded.begun()
+    claim = sharded.book.claim_shard(begun.run.run_id, "one", now_ns=1, until_ns=2)
+    done = work(begun.order, begun.order.shard(claim.shard), alone=False)
+    late = sharded.book.claim_shard(begun.run.run_id, "two", now_ns=3, until_ns=4)
+    assert late.shard == claim.shard and late.attempt == 2  # its lease ran out
+    other = [msgspec.structs.replace(one, worker="two", digest="x") for one in done.episodes]
+    assert sharded.book.finish_shard(claim, done.episodes, 5) == len(done.episodes)
+    assert sharded.book.finish_shard(late, other, 6) == 0
+    kept = list(sharded.book.episodes_of(begun.run.run_id))
+    assert [(one.place, one.digest) for one in kept] == [
+        (one.place, one.digest) for one in done.episodes
+    ]
+
+
 def test_beside_an_agent_process_a_callable_goes_through_the_gateway_too(sharded):
     assert sharded.begun().order.way == "twins"
     assert sharded.begun("alone").order.way == "gateway"
@@ -406,6 +460,22 @@ def test_a_run_that_depends_on_where_it_ran_is_found_out(sharded):
         for seed in range(20):
             order = msgspec.structs.replace(begun.order, seed=seed)
             check_again(sharded.book, begun.run.run_id, order, executor)
+
+
+@pytest.mark.requirement("CRV-01")
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_every_executor_has_a_part_run_again_by_another_worker(sharded, executor):
+    begun = sharded.begun("hosted")
+    with pytest.raises(SidecarError, match="on another worker"):
+        # One episode is drawn of so few: by this seed, one of the candidate.
+        order = msgspec.structs.replace(begun.order, seed=SEED)
+        conduct(
+            sharded.book,
+            msgspec.structs.replace(begun, order=order),
+            executor,
+            1,
+            lambda _: None,
+        )
 
 
 def test_a_shard_that_kills_its_worker_is_named(sharded):

@@ -1,5 +1,7 @@
 """Whole processes: a replay that is killed goes on, and Ray comes to the same document."""
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+import asyncpg
 import pytest
+from postgres_rig import database
 
 AGENT = """\
 import time
@@ -146,6 +150,74 @@ def test_ctrl_c_says_how_to_go_on(folder):
     assert (first.returncode, out) == (3, "")
     words = err[err.index("sidecar replay --resume") :].split()
     assert told(start(folder, *words[2:4]))["status"] == "PASS"
+
+
+NOTED = """\
+import os
+import time
+from slow_calls import answer as slow
+
+
+def answer(request, call):
+    with open("noted", "a") as file:  # short lines are written whole
+        file.write(f"{os.getppid()} {request['scenario']}\\n")
+    while len(seen := noted()) > 10 and len({pool for pool, _ in seen}) < 2:
+        time.sleep(0.05)  # the second coordinator is on its way
+    return slow(request, call)
+
+
+def noted():
+    with open("noted") as file:
+        return [line.split() for line in file]
+"""
+
+
+def test_two_coordinators_on_one_postgres_do_each_shard_once_and_come_to_one_verdict(folder):
+    (folder / "noted_calls.py").write_text(NOTED)
+    suite = (folder / "suite.yaml").read_text()
+    suite = suite.replace("deterministic: true", "deterministic: false")
+    (folder / "suite.yaml").write_text(suite.replace("deadline: 30s", "deadline: 120s"))
+    side = "py:noted_calls:answer"
+    with database(migrated=False) as url:
+        shared = ("--store", url, "--executor", "process", "--jobs", "2")
+        first = start(folder, "suite.yaml", "--baseline", side, "--candidate", side, *shared)
+        run = until(lambda: runs_in(url))
+        second = start(folder, "--resume", run, *shared)
+        ended = [process.communicate(timeout=300) for process in (first, second)]
+        assert [first.returncode, second.returncode] == [0, 0], ended
+        one, other = (json.loads(out) for out, _ in ended)
+        assert one == other
+        assert "another coordinator concluded the run" in ended[0][1] + ended[1][1]
+        late = start(folder, "--resume", run, *shared)
+        assert "ended with verdict" in late.communicate(timeout=60)[1]
+    noted = [line.split() for line in (folder / "noted").read_text().splitlines()]
+    assert len(noted) == 120 and len({pool for pool, _ in noted}) == 2
+    assert sorted(name for _, name in noted) == sorted(2 * [f"c{n}" for n in range(60)])
+
+
+def runs_in(url):
+    async def asked():
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetchval(
+                "SELECT run_id FROM traces.replay_shard WHERE took_ns IS NOT NULL LIMIT 1"
+            )
+        finally:
+            await connection.close()
+
+    with contextlib.suppress(asyncpg.PostgresError):  # its tables are not there yet
+        return asyncio.run(asked())
+
+
+def test_the_next_replay_removes_what_a_killed_one_had_begun_to_write(folder):
+    part = folder / "sidecar-data" / "evidence" / ("0" * 32 + ".part")
+    part.mkdir(parents=True)
+    (part / "plan.json").write_text("{}")
+    process = start(folder, "suite.yaml", *REFERENCES, "--executor", "inline")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert f"removed {part.relative_to(folder)}: evidence that a killed replay" in err
+    assert not part.exists()
 
 
 def test_ray_comes_to_the_same_document(folder):
