@@ -15,11 +15,15 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from sidecar.cli.options import common, emit
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.expression.document import read
 from sidecar.plain import plain
+from sidecar.twins import timeline
+from sidecar.twins.files import load_suite
+from sidecar.twins.scenario import cases
 from sidecar.twins.serving.files import key_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,6 +122,14 @@ def episode() -> None:
     default=None,
     help="YAML: permissions, faults, state, clear, flags, now, life, as docs/specs/twin.md says.",
 )
+@click.option(
+    "--scenario",
+    nargs=2,
+    type=(click.Path(path_type=Path, dir_okay=False), str),
+    default=None,
+    metavar="SUITE ID",
+    help="Begin as a scenario of a suite begins: its world, permissions, faults, seed.",
+)
 @_asking
 def open_(
     server: Server,
@@ -125,16 +137,20 @@ def open_(
     agent: str | None,
     seed: int | None,
     source: Path | None,
+    scenario: tuple[Path, str] | None,
     output: str,
 ) -> None:
     """Open an episode and print its token, which the agent sends as its credential.
+
+    What is given beside --scenario, in the file of --from or by an option, takes its place.
 
     \b
     Example:
       $ sidecar twin episode open --key-file twin.key --from world.yaml --seed 7
       ep1.WyIwMTk…
     """
-    wanted = _read(source) if source is not None else {}
+    wanted = _of_scenario(*scenario) if scenario is not None else {}
+    wanted |= _read(source) if source is not None else {}
     given = {"name": name or None, "agent": agent, "seed": seed}
     wanted |= {key: value for key, value in given.items() if value is not None}
     opened = server.ask("POST", "", wanted)
@@ -317,6 +333,27 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SidecarError("it is no mapping", where=str(path))
     return value
+
+
+def _of_scenario(suite: Path, name: str) -> dict[str, Any]:
+    """An episode that begins as a scenario does."""
+    loaded = load_suite(suite)
+    case = next((one for one in cases(loaded.suite) if one.id == name), None)
+    if case is None:
+        known = ", ".join(one.id for one in loaded.suite.scenarios)
+        raise SidecarError(f"there is no scenario {name!r}; known: {known}", where=str(suite))
+    beginning = case.beginning
+    now = {} if beginning.now_ns is None else {"now": timeline.text(beginning.now_ns)}
+    return {
+        "agent": loaded.suite.agent or loaded.suite.suite,
+        "permissions": list(case.permissions),
+        "seed": case.seed,
+        "faults": msgspec.to_builtins(case.faults),
+        "state": msgspec.to_builtins(beginning.rows),
+        "clear": list(beginning.clear),
+        "flags": beginning.flags,
+        **now,
+    }
 
 
 def _path(name: str) -> str:

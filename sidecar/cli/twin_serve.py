@@ -15,6 +15,7 @@ import msgspec
 from processors.value import duration_ns
 from sidecar.app import twinning
 from sidecar.cli.options import common, say, talk
+from sidecar.config import is_loopback
 from sidecar.errors import SidecarError
 from sidecar.listen.address import split_address
 from sidecar.telemetry import configure_logging
@@ -85,6 +86,8 @@ def _reporter(output: str) -> Callable[[twinning.Serving], None]:
             say(json.dumps(msgspec.to_builtins(serving)))
         for why in serving.state.get("stale", ()):
             talk(f"stale: {why}")
+        if not is_loopback(serving.address.removeprefix("http://")):
+            talk("it listens beyond this machine, in clear: whoever reads a token can use it")
         for name, url in serving.upstreams.items():
             talk(f"{name:<12} {url}")
         if serving.mcp:

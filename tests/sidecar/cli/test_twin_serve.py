@@ -112,6 +112,43 @@ def test_an_episode_is_opened_led_and_closed_from_the_command_line(served):
     assert served.get("/shop/orders/B-1", token)[0] == 401
 
 
+SUITE = """\
+suite: support
+agent: support-bot
+twins: [shop.yaml]
+scenarios:
+  - id: limited
+    input: A-9
+    now: "2026-02-01T00:00:00Z"
+    seed: 11
+    permissions: []
+    flags: {closed: true}
+    clear: [orders]
+    state: {orders: [{id: A-9, paid: "1.00"}]}
+    faults:
+      - {fault: http_429, tool: get_order, retry_after: 4, when: {callNumber: 2}}
+      - {fault: slow, tool: "*", delay: {median: 1s, sigma: 0.1}, when: {while: 'flags.closed'}}
+    expect: [{type: toolCalled, tool: get_order}]
+"""
+
+
+def test_an_episode_begins_as_a_scenario_of_a_suite_does(served):
+    suite = served.folder / "suite.yaml"
+    suite.write_text(SUITE)
+    asked = ["open", "--name", "scene", "--scenario", str(suite), "limited", "--output", "json"]
+    opened = json.loads(episode(served, *asked)[1])
+    assert (opened["agent"], opened["now"]) == ("support-bot", "2026-02-01T00:00:00.000Z")
+    token = opened["token"]
+    assert served.get("/shop/orders/A-9", token) == (200, {"id": "A-9", "paid": "1.00"})
+    assert served.get("/shop/orders/A-1", token)[0] == 429
+    assert served.get("/shop/orders/A-1", token)[0] == 404
+    fired = [one for one in episode(served, "events", "scene")[1].splitlines() if "slow" in one]
+    assert fired
+    episode(served, "close", "scene")
+    with pytest.raises(SidecarError, match="there is no scenario 'other'; known: limited"):
+        episode(served, "open", "--scenario", str(suite), "other")
+
+
 def test_closing_a_void_episode_cannot_decide(served):
     token = episode(served, "open", "--name", "void")[1].strip()
     assert served.get("/shop/nothing", token)[0] == 501
@@ -144,7 +181,7 @@ def test_a_key_is_not_made_again_and_a_stop_takes_open_episodes_back(served):
     path = served.folder / "twin.key"
     before = path.read_text()
     (served.folder / "second").mkdir(exist_ok=True)
-    again = Served(served.folder / "second", "--key-file", str(path))
+    again = Served(served.folder / "second", "--key-file", str(path), "--listen", "0.0.0.0:0")
     try:
         assert path.read_text() == before
         token = json.loads(
@@ -166,6 +203,7 @@ def again_said(running, last):
     """All that a server said until its end."""
     address = running.told["address"]
     return (
+        "it listens beyond this machine, in clear: whoever reads a token can use it\n"
         f"shop         {address}/shop\nepisodes     {address}/v1/episodes\nready\n{last}\n"
     )  # fmt: skip
 
