@@ -24,6 +24,10 @@ class Draft(Struct, frozen=True, kw_only=True):
     tables: dict[str, Rows]
     touched: tuple[str, ...] = ()
 
+    def keys(self) -> frozenset[str]:
+        """The keys of all rows."""
+        return frozenset(key for rows in self.tables.values() for key in rows)
+
     def with_rows(self, entity: str, rows: Rows) -> "Draft":
         """The same with these rows in an entity."""
         return structs.replace(

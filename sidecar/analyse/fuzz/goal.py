@@ -4,7 +4,8 @@ Rules
 1. Words are changed only where the input has words: text, or a text under a usual name.
 2. An identifier is a word that is the key of a row: what cannot be found, or is not said, is to be
    refused or asked about, and no effect is right.
-3. Fixed words stand in for a persona; a model that paraphrases is no part of this.
+3. The words are fixed ones; how somebody writes is ``persona``'s, and a model that paraphrases
+   is no part of this.
 """
 
 import re
@@ -13,9 +14,9 @@ from typing import Any
 
 from sidecar.analyse.fuzz.base import Base
 from sidecar.analyse.fuzz.mutations import AnyMutation, Asks, Right
+from sidecar.analyse.fuzz.wording import text_of, with_text
 
 _WORD = re.compile(r"[\w-]+")
-_NAMES = ("text", "message", "request", "goal", "prompt", "question", "task")
 NOWHERE = "ZZ-40404"
 
 _PARAPHRASES = ("Hi there! {} Thanks a lot.", "{} Could you take care of that, please?", "fyi: {}")
@@ -119,14 +120,8 @@ def _identified(base: Base, operator: str, instead: str, *, right: Right) -> Ite
 
 
 def _text(base: Base) -> str | None:
-    value = base.draft.scenario.input
-    if isinstance(value, dict):
-        value = next((value[name] for name in _NAMES if name in value), None)
-    return value if isinstance(value, str) and value.strip() else None
+    return text_of(base.draft.scenario.input)
 
 
 def _put(base: Base, words: str) -> Any:
-    value = base.draft.scenario.input
-    if not isinstance(value, dict):
-        return words
-    return {**value, next(name for name in _NAMES if name in value): words}
+    return with_text(base.draft.scenario.input, words)

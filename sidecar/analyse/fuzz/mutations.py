@@ -15,12 +15,15 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, structs
 
 from sidecar.analyse.fuzz.draft import Draft
+from sidecar.analyse.fuzz.wording import spoken, text_of, with_text
 from sidecar.evaluate.expectations import AnyExpectation
 from sidecar.twins.company import AgentTask, Switch
 from sidecar.twins.declaration import Fault, When
 from sidecar.twins.scenario import Scenario
 
-Layer = Literal["state", "goal", "tool_result", "injection", "timing", "concurrency", "agent"]
+Layer = Literal[
+    "state", "goal", "persona", "tool_result", "injection", "timing", "concurrency", "agent"
+]
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 
@@ -166,6 +169,25 @@ class Asks(Mutation, frozen=True, kw_only=True, tag="asks"):
         if not self.messages:
             return ()
         return (structs.replace(self, messages=self.messages[:-1]),)
+
+
+class Speaks(Mutation, frozen=True, kw_only=True, tag="speaks"):
+    """What is asked is written as somebody with a habit writes."""
+
+    style: str
+
+    @property
+    def layer(self) -> Layer:
+        """Of who asks."""
+        return "persona"
+
+    def apply(self, draft: Draft) -> Draft:
+        """Put the words so, where there are any."""
+        value = draft.scenario.input
+        said = text_of(value)
+        if said is None:
+            return draft
+        return draft.with_(input=with_text(value, spoken(said, self.style, draft.keys())))
 
 
 class Faulted(Mutation, frozen=True, kw_only=True, tag="faulted"):
@@ -349,6 +371,7 @@ AnyMutation = (
     | RowAdded
     | FlagSet
     | Asks
+    | Speaks
     | Faulted
     | Injected
     | Starts

@@ -17,6 +17,7 @@ from sidecar.analyse.fuzz import goal, state, surroundings
 from sidecar.analyse.fuzz.base import Base
 from sidecar.analyse.fuzz.dice import Dice
 from sidecar.analyse.fuzz.mutations import AnyMutation, Faulted, Genome, Joined
+from sidecar.analyse.fuzz.persona import personas
 
 Pool = dict[str, tuple[AnyMutation, ...]]
 Operator = Callable[[Base], Iterator[AnyMutation]]
@@ -42,6 +43,7 @@ def joined(base: Base) -> Iterator[AnyMutation]:
 OPERATORS: tuple[Operator, ...] = (
     *state.OPERATORS,
     *goal.OPERATORS,
+    personas,
     *(surroundings.faults, surroundings.delays, surroundings.starts, surroundings.injections),
     *(surroundings.seeds, surroundings.forgetting, joined),
 )

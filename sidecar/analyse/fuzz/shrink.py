@@ -25,6 +25,7 @@ from sidecar.analyse.fuzz.mutations import (
     RowAdded,
     RowChanged,
     RowGone,
+    Speaks,
     Starts,
     Switched,
 )
@@ -34,7 +35,7 @@ SWITCH_PLACES_MAX = 40
 Kinds = tuple[type[AnyMutation], ...]
 _ORDER: tuple[Kinds, ...] = (
     (Faulted,),
-    (Asks, Forgot),
+    (Asks, Forgot, Speaks),
     (RowAdded, RowGone, RowChanged, FlagSet),
     (Injected, Starts, Forbidden, Reseeded),
     (Joined,),
