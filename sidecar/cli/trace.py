@@ -110,6 +110,10 @@ def list_(config: str | None, store: str | None, output: str, **wanted: Any) -> 
         found = traces.list_traces(TraceQuery(**wanted))
     if output == "text":
         show_lines(trace_view.list_lines(found))
+        if not found:
+            click.echo(
+                "A trace is listed once nothing comes for assemble.idle (default 30s).", err=True
+            )
     else:
         emit(found, output, str)
 

@@ -35,8 +35,10 @@ def render(
     """The report's text.
 
     ``own`` are a command's own keys beside the fixed ones of JSON; ``shown`` the tapes that the
-    viewer shows beside the report, in the order of its runs.
+    viewer shows beside the report, in the order of its runs. Raises ValueError for another form.
     """
+    if form not in get_args(Form):
+        raise ValueError(f"{form} is no form of a report: {', '.join(get_args(Form))}")
     if form == "json":
         return json.render(report, own)
     if form == "html":

@@ -148,6 +148,12 @@ def test_list_as_text_has_a_line_a_trace_and_as_jsonl_an_object_a_line(store):
     assert [json.loads(line)["revision"] for line in objects] == [1, 1, 1, 1]
 
 
+def test_an_empty_list_says_when_a_trace_is_there(store):
+    result = run("list", "--store", store, "--since", "1h")
+    assert (result.stdout, "assemble.idle" in result.stderr) == ("no traces\n", True)
+    assert run("list", "--store", store).stderr == ""
+
+
 def test_show_draws_the_steps_as_a_tree_with_all_that_is_known(store):
     result = run("show", "a" * 32, "--project", "shop", "--store", store)
     assert result.exit_code == 0, result.output

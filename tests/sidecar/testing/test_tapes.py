@@ -229,3 +229,5 @@ def test_what_checks_came_to_is_reported_in_any_form(here):
     assert told["facts"] == {"commit": "abc"}
     assert "FAIL" in tapes.report([bad])
     assert json.loads(tapes.report([], "json"))["outcome"] == "undecided"
+    with pytest.raises(ValueError, match="pdf is no form of a report: text, json"):
+        tapes.report([good], "pdf")
