@@ -12,17 +12,26 @@ from pathlib import Path
 from msgspec import Struct
 
 from processors.model.trace import AgentTrace
+from sidecar.analyse.draft.draft import draft
+from sidecar.analyse.draft.model import asked_of
+from sidecar.analyse.draft.written import written
 from sidecar.app import opening
 from sidecar.app.known import classes, known_tools
 from sidecar.app.played import with_tapes
 from sidecar.app.recordings import read_recordings
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
+from sidecar.replay.import_otlp import taped
 from sidecar.replay.planning import Asked, CapturedPlan, captured_plan, suite_plan
 from sidecar.replay.query import PREFIX, StoreQuery, read_query
 from sidecar.replay.recorded.twin import KnownTools
+from sidecar.replay.taped import run_of
 from sidecar.twins import examples
 from sidecar.twins.files import LoadedTwins, load_suite, load_twins
+from sidecar.twins.group import TwinGroup
+
+DRAFT = Path("draft")
+"""In place of a twin: the one that the recordings themselves bear."""
 
 
 class Named(Struct, frozen=True, kw_only=True):
@@ -52,15 +61,38 @@ def _planned(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
                 "scenarios were written, not recorded", where="--baseline", do="Name a version."
             )
         return CapturedPlan(plan=suite_plan(load_suite(Path(named.suite)), asked), notes=())
-    twins = _twins(named.twins)
     traces = _recorded(loaded, named, asked.project)
-    return captured_plan(named.suite, traces, twins, asked, _known(loaded))
+    notes: list[str] = []
+    known = _known(loaded)
+    twins = _drafted(traces, known, notes) if DRAFT in named.twins else _twins(named.twins)
+    made = captured_plan(named.suite, traces, twins, asked, known)
+    return CapturedPlan(plan=made.plan, notes=(*notes, *made.notes))
 
 
 def shipped(path: Path) -> Path:
     """A twin's file: as named, or one that ships with the program by its name."""
     own = Path(examples.__path__[0]) / path / "twin.yaml"
     return own if not path.exists() and len(path.parts) == 1 and own.is_file() else path
+
+
+def _drafted(
+    traces: Sequence[AgentTrace], known: KnownTools, notes: list[str]
+) -> LoadedTwins | None:
+    """The twin that the recordings bear; None where they do not bear one of every tool."""
+    runs = [run_of(taped(trace, "full")) for trace in traces]
+    try:
+        made = draft(runs, name="drafted", asked=asked_of(known.tools.values()))
+    except ValueError as error:
+        notes.append(f"no twin can be drafted: {error}")
+        return None
+    bare = [name for name, rules in made.tools().items() if not rules]
+    if bare:
+        notes.append(f"no twin can be drafted: too little is recorded of {', '.join(bare)}")
+        return None
+    notes.append(f"drafted from the recordings: {len(made.rules)} rules, {len(made.left_out)} not")
+    return LoadedTwins(
+        group=TwinGroup([made.twin()]), files={"drafted.yaml": written(made).encode()}
+    )
 
 
 def _twins(paths: Sequence[Path]) -> LoadedTwins | None:

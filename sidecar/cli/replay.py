@@ -50,8 +50,8 @@ _END = {
     "twins",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Twin for recordings: a file, or airline; may be repeated [default: tools answer as they "
-    "were recorded].",
+    help="Twin for recordings: a file, airline, or draft for the one that the recordings bear; may "
+    "be repeated [default: tools answer as they were recorded].",
 )
 @click.option(
     "--state",

@@ -13,7 +13,7 @@ from sidecar.app import opening
 from sidecar.app.agreeing import agreed
 from sidecar.app.concluding import Kept, keep
 from sidecar.app.episodes import runs_straight
-from sidecar.app.planning import shipped
+from sidecar.app.planning import DRAFT, shipped
 from sidecar.app.running import (
     PART,
     Begun,
@@ -149,7 +149,7 @@ def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
         candidate=more["candidate"],
         folder=str(Path.cwd()),
         now_ns=clock.now_ns(),
-        twins=tuple(str(shipped(one).absolute()) for one in twins),
+        twins=tuple(str(one if one == DRAFT else shipped(one).absolute()) for one in twins),
         config=config and str(Path(config).absolute()),
         store=more["store"],
         project=_project(loaded, more["project"]),

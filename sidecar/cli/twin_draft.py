@@ -6,7 +6,7 @@ Rules
 3. The same runs give the same files, byte for byte.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import msgspec
 
 from sidecar.analyse.draft.draft import draft
 from sidecar.analyse.draft.heldout import SHARE, HeldOut, held_out
-from sidecar.analyse.draft.model import SUPPORT, Asked, Draft
+from sidecar.analyse.draft.model import SUPPORT, Draft, asked_of
 from sidecar.analyse.draft.written import written
 from sidecar.app.loading import load_config
 from sidecar.cli.given_runs import format_option, given_runs
 from sidecar.cli.options import common, emit, profiled, to_json
 from sidecar.errors import ExitCode, SidecarError
-from sidecar.gateway.config import Tool
 from sidecar.outcome import Exits, Outcome
 from sidecar.plain import plain
 from sidecar.twins.files import load_twins
@@ -92,7 +91,7 @@ def draft_(
             "there is a twin already", where=str(place), do="Name another folder, or --force."
         )
     runs = given_runs(tapes, form, capture)
-    asked = _asked(load_config(config, store).config.gateway.tools)
+    asked = asked_of(load_config(config, store).config.gateway.tools)
     try:
         made = draft(runs, name=name, asked=asked, support=support)
     except ValueError as error:
@@ -107,18 +106,6 @@ def draft_(
     _write(to, made, value)
     emit(value, output, lambda: "\n".join(map(plain, _lines(made, measured, place))))
     return exits.code(Outcome.OK)
-
-
-def _asked(tools: Sequence[Tool]) -> dict[str, Asked]:
-    """What the registry knows of tools that are reached over HTTP."""
-    return {
-        one.name: Asked(
-            match={"method": one.match.method, "path": one.match.path} if one.match.path else {},
-            class_=one.class_,
-            upstream=one.upstream,
-        )
-        for one in tools
-    }
 
 
 def _write(to: Path, made: Draft, value: dict[str, Any]) -> None:

@@ -7,13 +7,14 @@ Rules
    the twin answers TwinGap there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from processors.model.names import SideEffectClass
+from sidecar.gateway.config import Tool
 from sidecar.twins.declaration import Declaration
 from sidecar.twins.twin import Twin
 
@@ -87,6 +88,18 @@ class Draft(Struct, frozen=True, kw_only=True):
 def supported(n: int, against: int, examples: Sequence[str] = ()) -> Support:
     """A support with its first examples."""
     return Support(n=n, against=against, examples=tuple(examples)[:EXAMPLES_MAX])
+
+
+def asked_of(tools: Iterable[Tool]) -> dict[str, Asked]:
+    """What a registry knows of tools that are reached over HTTP."""
+    return {
+        one.name: Asked(
+            match={"method": one.match.method, "path": one.match.path} if one.match.path else {},
+            class_=one.class_,
+            upstream=one.upstream,
+        )
+        for one in tools
+    }
 
 
 def nothing_known() -> Mapping[str, Asked]:

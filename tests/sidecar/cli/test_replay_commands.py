@@ -227,6 +227,21 @@ def test_without_captured_content_it_exits_2_and_says_how_to_capture(shell):
     assert done.returncode == 2 and "no stored trace matches" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("store:trace=" + "ab" * 16, "--project", "other"),
+        ("store:service=refunder' OR '1'='1",),
+        ("store:trace=../../default/" + "ab" * 16,),
+    ],
+)
+def test_no_query_reaches_another_projects_traces(shell, words):
+    stored(shell.folder, trace(content=True))
+    done = shell.run("replay", *words, "--candidate", "cmd:true")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "no stored trace matches" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_captured_traffic_is_replayed_against_what_was_recorded(shell):
     stored(shell.folder, trace(content=True))
     agent = f"cmd:{sys.executable} agent.py good"
