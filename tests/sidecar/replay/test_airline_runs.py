@@ -5,9 +5,11 @@ Rewards are taken out before anything is imported; the twin is given calls and w
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.cli.tape_import import write
 from sidecar.gate.statistics.reliability import mean_pass_hat
@@ -123,3 +125,48 @@ def test_runs_are_judged_the_same_in_another_order(onto, done, tmp_path):
     some = [*RUNS[::9]][::-1]
     expected = [one.verified for one in done[::9]][::-1]
     assert [onto.replay(one).verified for one in taped(some, tmp_path)] == expected
+
+
+def renamed(value, names):
+    """The same with every name of the world exchanged, wherever it stands alone."""
+    if isinstance(value, dict):
+        return {names.get(key, key): renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [renamed(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+@pytest.mark.requirement("OUT-05")
+def test_names_mean_nothing_to_the_twin(onto, done, tmp_path):
+    """Another world with the same shape: people, bookings, flights and cards have other names."""
+    world = {
+        name: json.loads(gzip.decompress((CORPUS / f"{name}.json.gz").read_bytes()))
+        for name in ("users", "flights", "reservations")
+    }
+    cards = [name for user in world["users"].values() for name in user["payment_methods"]]
+    known = [*(key for rows in world.values() for key in rows), *cards]
+    names = {name: f"x{number}" for number, name in enumerate(dict.fromkeys(known))}
+    for name, rows in world.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(renamed(rows, names)))
+    twins = load_twins([Path(examples.__path__[0]) / "airline" / "twin.yaml"])
+    other = OntoTwin(with_state(twins.group, tmp_path))
+    for one in done[::4]:
+        calls = tuple(
+            replace(call, arguments=renamed(call.arguments, names)) for call in one.run.calls
+        )
+        actions = one.run.actions and tuple(
+            (tool, renamed(arguments, names)) for tool, arguments in one.run.actions
+        )
+        again = other.replay(replace(one.run, calls=calls, actions=actions))
+        assert again.verified == one.verified
+        told = [(a.status, _spelt(a.value, names)) for a in one.answers]
+        assert [(a.status, a.value) for a in again.answers] == told
+
+
+def _spelt(value, names):
+    """A refusal names what it refuses in the midst of a text."""
+    if isinstance(value, str) and value not in names:
+        for name, other in names.items():
+            value = re.sub(rf"\b{name}\b", other, value) if name in value else value
+        return value
+    return renamed(value, names)

@@ -42,6 +42,7 @@ STATE = {
                 "gift": {"source": "gift_card", "amount": 500, "id": "gift"},
                 "cert": {"source": "certificate", "amount": 250, "id": "cert"},
                 "card": {"source": "credit_card", "id": "card"},
+                "low": {"source": "gift_card", "amount": 10, "id": "low"},
             },
             "reservations": ["R1"],
         }
@@ -161,6 +162,54 @@ def pay(name, amount):
         ),
         ("update_reservation_flights", {**UPDATE, **on("F9")}, "flight F9 not found"),
         (
+            "update_reservation_flights",
+            {**UPDATE, **on("F1", LATE), "payment_id": "no"},
+            f"flight F1 not found on date {LATE}",
+        ),
+        (
+            "update_reservation_flights",
+            {**UPDATE, **on("F1", GONE), "payment_id": "no"},
+            f"flight F1 not available on date {GONE}",
+        ),
+        (
+            "update_reservation_flights",
+            {**UPDATE, "cabin": "basic_economy", "payment_id": "no"},
+            "not enough seats on flight F1",
+        ),
+        (
+            "update_reservation_flights",
+            {**UPDATE, "cabin": "business", **on("F1"), "payment_id": "low"},
+            "gift card balance is not enough",
+        ),
+        ("update_reservation_baggages", {**BAGS, "reservation_id": "R9"}, "reservation not found"),
+        ("update_reservation_baggages", {**BAGS, "payment_id": "no"}, "payment method not found"),
+        (
+            "update_reservation_baggages",
+            {**BAGS, "payment_id": "cert"},
+            "certificate cannot be used to update reservation",
+        ),
+        (
+            "update_reservation_passengers",
+            {"reservation_id": "R9", "passengers": [{}]},
+            "reservation not found",
+        ),
+        (
+            "book_reservation",
+            {**BOOK, "flights": [*BOOK["flights"], {"flight_number": "F9", "date": NEXT}]},
+            "flight F9 not found",
+        ),
+        (
+            "book_reservation",
+            {
+                **BOOK,
+                "payment_methods": [
+                    {"payment_id": "gift", "amount": 100},
+                    {"payment_id": "no", "amount": 80},
+                ],
+            },
+            "payment method no not found",
+        ),
+        (
             "update_reservation_baggages",
             {**BAGS, "nonfree_baggages": 99},
             "gift card balance is not enough",
@@ -189,6 +238,16 @@ def test_the_first_check_that_fails_answers_and_nothing_changes(run, tool, argum
         ("calculate", {"expression": "9 ** 9 ** 9 ** 9"}),
         ("book_reservation", {**BOOK, "nonfree_baggages": "1"}),
         ("book_reservation", {**BOOK, "cabin": "first"}),
+        ("book_reservation", {**BOOK, **on(["F1"])}),
+        (
+            "book_reservation",
+            {**BOOK, "payment_methods": [{"payment_id": "cert", "amount": 90}] * 2},
+        ),
+        ("calculate", {"expression": "2 +"}),
+        ("calculate", {"expression": "(1)(2)"}),
+        ("cancel_reservation", {"reservation_id": {"id": "R1"}}),
+        ("update_reservation_passengers", {"reservation_id": "R1", "passengers": None}),
+        ("send_certificate", {"user_id": "ann"}),
         ("book_reservation", {**BOOK, "payment_methods": [{"payment_id": "gift"}]}),
         ("update_reservation_flights", {**UPDATE, "flights": [{"date": NEXT}]}),
         ("update_reservation_baggages", {**BAGS, "nonfree_baggages": "3"}),
@@ -234,7 +293,11 @@ def test_searches(run):
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("2 + 2", "4.0"), ("(3 * 4) / 7", "1.71"), ("-5", "-5.0"), ("10 - 2.345", "7.65")],
+    [
+        *(("2 + 2", "4.0"), ("(3 * 4) / 7", "1.71"), ("-5", "-5.0"), ("10 - 2.345", "7.65")),
+        *((" 8 - 2 - 1 ", "5.0"), ("2 ** 3 ** 2", "512.0"), ("7 // 2 * 2", "6.0"), (".5", "0.5")),
+        *(("+".join("1" * 900), "900.0"), ("-(2 - (3 - 4)) * 2", "-6.0")),
+    ],
 )
 def test_sums(run, expression, value):
     assert ask(run, "calculate", expression=expression) == value
@@ -248,6 +311,49 @@ def test_an_update_keeps_the_price_of_a_kept_flight_and_never_the_new_cabin(run)
     assert up["payment_history"][-1] == {"payment_id": "card", "amount": 440}
 
 
+def test_a_kept_flight_is_not_checked_again_and_others_are_priced_anew(run):
+    full = {**DAY, "available_seats": {**DAY["available_seats"], "economy": 0}}
+    flight_row = run.world.row("flights", "F1")
+    run.world.put_row("flights", {**flight_row, "dates": {NEXT: full}})
+    two = {"flights": [{"flight_number": one, "date": NEXT} for one in ("F1", "F3")]}
+    kept = ask(run, "update_reservation_flights", **{**UPDATE, **two})
+    assert [one["price"] for one in kept["flights"]] == [80, 100]
+    assert kept["payment_history"][-1] == {"payment_id": "card", "amount": 200}
+    back = ask(run, "update_reservation_flights", **{**UPDATE, "payment_id": "gift"})
+    assert back["payment_history"][-1] == {"payment_id": "gift", "amount": -200}
+    user = ask(run, "get_user_details", user_id="ann")
+    assert user["payment_methods"]["gift"]["amount"] == 700
+
+
+def test_bags_that_are_free_or_fewer_cost_nothing_and_a_card_has_no_balance(run):
+    free = ask(run, "update_reservation_baggages", **{**BAGS, "nonfree_baggages": 0})
+    assert (free["total_baggages"], free["nonfree_baggages"]) == (3, 0)
+    assert len(free["payment_history"]) == 1
+    paid = ask(run, "update_reservation_baggages", **{**BAGS, "payment_id": "card"})
+    assert paid["payment_history"][-1] == {"payment_id": "card", "amount": 150}
+    user = ask(run, "get_user_details", user_id="ann")
+    assert user["payment_methods"]["gift"]["amount"] == 500
+
+
+def test_a_cancelled_booking_gives_back_every_entry_and_again(run):
+    once = ask(run, "cancel_reservation", reservation_id="R1")
+    assert [one["amount"] for one in once["payment_history"]] == [160, -160]
+    twice = ask(run, "cancel_reservation", reservation_id="R1")
+    assert [one["amount"] for one in twice["payment_history"]] == [160, -160, -160, 160]
+
+
+def test_a_connection_leaves_after_it_has_landed_and_both_legs_show_the_first_day(run):
+    late = flight("F5", "JFK", "BOS", "09:00:00", "10:00:00")
+    early = flight("F6", "JFK", "BOS", "08:59:59", "10:00:00")
+    run.world.put_row("flights", late)
+    run.world.put_row("flights", early)
+    pairs = ask(run, "search_onestop_flight", origin="SFO", destination="BOS", date=NEXT)
+    numbers = [[one["flight_number"] for one in pair] for pair in pairs]
+    assert ["F1", "F5"] in numbers and ["F1", "F6"] not in numbers
+    assert all(one["prices"] == DAY["prices"] for pair in pairs for one in pair)
+    assert ask(run, "search_onestop_flight", origin="BOS", destination="SFO", date=NEXT) == []
+
+
 def test_texts(run):
     assert ask(run, "think", thought="hm") == ""
     assert ask(run, "transfer_to_human_agents", summary="s") == "Transfer successful"
@@ -255,6 +361,8 @@ def test_texts(run):
     for name in names:
         said = ask(run, "send_certificate", user_id="ann", amount=50)
         assert said == f"Certificate {name} added to user ann with amount 50."
+    ask(run, "send_certificate", user_id="ann", amount=50)
+    assert run.events[-1].kind == "gap"  # nobody said what comes after the third
     assert ask(run, "list_all_airports")["LGA"] == "LaGuardia"
 
 

@@ -30,7 +30,7 @@ def book_reservation(
     """Check flights and payment, charge, and store the reservation with its user."""
     user = found(realm, "users", user_id, "user not found")
     taken = [seat(realm, one, cabin, len(passengers)) for one in flights]
-    total = sum(one["price"] for one in taken) * len(passengers)
+    total = _price(taken, len(passengers))
     total += _INSURANCE * len(passengers) if insurance == "yes" else 0
     total += _BAG * nonfree_baggages
     methods = _paid(user["payment_methods"], payment_methods, total)
@@ -71,8 +71,7 @@ def update_reservation_flights(
     row = _reservation(realm, reservation_id)
     people = len(row["passengers"])
     taken = [_kept(row, one, cabin) or seat(realm, one, cabin, people) for one in flights]
-    new, old = (sum(one["price"] for one in some) for some in (taken, row["flights"]))
-    difference = (new - old) * people
+    difference = _price(taken, people) - _price(row["flights"], people)
     _charge(realm, row, payment_id, difference)
     return _stored(realm, {**_entered(row, payment_id, difference), "flights": taken})
 
@@ -111,6 +110,10 @@ def free(names: Sequence[str], taken: Sequence[str]) -> str:
         if name not in taken:
             return name
     raise Unforeseen(f"all of {', '.join(names)} are taken")
+
+
+def _price(flights: Sequence[Row], people: int) -> Any:
+    return sum(one["price"] * people for one in flights)
 
 
 def _reservation(realm: Realm, reservation_id: Any) -> Row:

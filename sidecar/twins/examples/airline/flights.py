@@ -36,6 +36,7 @@ def search_onestop_flight(
 def seat(realm: Realm, wanted: Row, cabin: str, passengers: int) -> Row:
     """The wanted flight with its price, origin and destination; refused where it cannot be had."""
     number, date = wanted["flight_number"], wanted["date"]
+    hash(number)  # a list or an object is no number at all
     flight = realm.row("flights", number) if isinstance(number, str) else None
     if flight is None:
         raise refused(f"flight {number} not found")

@@ -38,11 +38,28 @@ def calculated(expression: str) -> str:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Pow) and (abs(left) > _POWER_MAX or abs(right) > _POWER_MAX):
-            raise ValueError("the power is too large")
-        return _BINARY[type(node.op)](left, right)
+    if isinstance(node, ast.BinOp):
+        return _chain(node)
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
         return _UNARY[type(node.op)](_value(node.operand))
     raise ValueError("invalid syntax")
+
+
+def _chain(node: ast.expr) -> Any:
+    """The value of ``a + b + c …``, which the parser nests to the left as deep as it is long."""
+    rest: list[tuple[ast.operator, ast.expr]] = []
+    while isinstance(node, ast.BinOp):
+        rest.append((node.op, node.right))
+        node = node.left
+    value = _value(node)
+    for op, right in reversed(rest):
+        value = _applied(op, value, _value(right))
+    return value
+
+
+def _applied(op: ast.operator, left: Any, right: Any) -> Any:
+    if type(op) not in _BINARY:
+        raise ValueError("invalid syntax")
+    if isinstance(op, ast.Pow) and (abs(left) > _POWER_MAX or abs(right) > _POWER_MAX):
+        raise ValueError("the power is too large")
+    return _BINARY[type(op)](left, right)
