@@ -2,7 +2,7 @@
 
 Rules
 1. A folder is tapes where it holds any, else a capture; a file says by its first bytes what it is,
-   unless ``--format`` does.
+   unless ``--format`` does. A tape that proves nothing (tainted, partial, broken) is refused.
 2. What is no tape yet is redacted as a tape would be before anything else sees it.
 """
 
@@ -16,6 +16,7 @@ from processors.model.names import Capture
 from sidecar.cli.tape_import import runs_in
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.replay.import_tape import redactor_of
+from sidecar.replay.recorded.trace import refuse_unproven
 from sidecar.replay.taped import TapedRun, run_of, taped_run
 from sidecar.tape.files import read_tape
 from sidecar.tape.value import decoded, encoded
@@ -70,7 +71,9 @@ def _runs(path: Path, form: str, capture: str) -> Iterator[TapedRun]:
     if kind == "tape":
         files = sorted(path.glob("*.tape")) if path.is_dir() else [path]
         for file in files:
-            yield taped_run(file.stem, read_tape(file))
+            tape = read_tape(file)
+            refuse_unproven(tape, str(file))
+            yield taped_run(file.stem, tape)
         return
     kept = cast(Capture, capture)
     redactor = redactor_of(kept)

@@ -12,10 +12,11 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from sidecar.analyse.draft.draft import draft
 from sidecar.analyse.draft.heldout import SHARE, HeldOut, held_out
-from sidecar.analyse.draft.model import SUPPORT, Draft, asked_of
+from sidecar.analyse.draft.model import SUPPORT, Asked, Draft, asked_of
 from sidecar.analyse.draft.written import written
 from sidecar.app.loading import load_config
 from sidecar.cli.given_runs import format_option, given_runs
@@ -54,6 +55,9 @@ TWIN, REPORT = "twin.yaml", "draft.json"
     show_default=True,
     help="Share of the runs that are held out to measure; 0 measures nothing.",
 )
+@click.option(
+    "--read", "reads", multiple=True, metavar="TOOL", help="A tool that reads; may be repeated."
+)
 @click.option("--force", is_flag=True, help="Write over a twin that is there.")
 @format_option
 @profiled()
@@ -64,6 +68,7 @@ def draft_(
     name: str,
     support: int,
     hold_out: float,
+    reads: tuple[str, ...],
     force: bool,
     form: str,
     capture: str,
@@ -92,6 +97,7 @@ def draft_(
         )
     runs = given_runs(tapes, form, capture)
     asked = asked_of(load_config(config, store).config.gateway.tools)
+    asked |= {name: replace(asked.get(name, Asked()), class_="read") for name in reads}
     try:
         made = draft(runs, name=name, asked=asked, support=support)
     except ValueError as error:
@@ -147,7 +153,7 @@ def _lines(made: Draft, measured: HeldOut | None, place: Path) -> Iterator[str]:
     yield (
         f"held out: {measured.runs} runs, {measured.calls} calls, on a draft of the other"
         f" {measured.drafted_from}: {measured.answered} answered, {measured.equal} as recorded,"
-        f" {measured.gaps} gaps, {measured.unknown} not compared"
+        f" {measured.gaps} gaps, {measured.given} given, {measured.unknown} not compared"
     )
     for tool in measured.fidelity.tools:
         off = tool.results - tool.matches["exact"]

@@ -61,6 +61,11 @@ from sidecar.replay.onto_twin import OntoTwin
     show_default=True,
     help="Days after which a twin is stale against the newest recording.",
 )
+@click.option(
+    "--observed",
+    is_flag=True,
+    help="Begin each run with what its own first reads show and the twin does not know.",
+)
 @format_option
 @profiled(warn=True)
 @common(outputs=("text", "json", "markdown"))
@@ -73,6 +78,7 @@ def fidelity_(
     seed: int,
     permutations: int,
     stale_after: int,
+    observed: bool,
     form: str,
     capture: str,
     exits: Exits,
@@ -97,7 +103,7 @@ def fidelity_(
     group = given_twins([twin, *more], state)
     runs = given_runs(tapes, form, capture)
     others = given_runs(ran, form, capture) if ran else []
-    onto = OntoTwin(group)
+    onto = OntoTwin(group, observed=observed)
     found = report(
         [onto.replay(one) for one in progress(runs)],
         group,

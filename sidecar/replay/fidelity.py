@@ -56,8 +56,8 @@ class ToolFidelity(Struct, frozen=True, kw_only=True):
 class Fidelity(Struct, frozen=True, kw_only=True):
     """All tools, and on how many of the runs with a recorded verdict the twin comes to the same.
 
-    ``uncompared``: results that were not kept, of tools no twin has, or after a call whose effects
-    the twin could not play.
+    ``uncompared``: results that were not kept, of tools no twin has, after a call whose effects the
+    twin could not play, or that gave the twin what it answers.
     """
 
     tools: tuple[ToolFidelity, ...]
@@ -76,7 +76,7 @@ def fidelity(runs: Iterable[RunOnTwin]) -> Fidelity:
         compared += judged
         agreeing += judged and agrees
         for one in run.answers:
-            if not one.known or one.call.result is None or (one.after_gap and not one.gap):
+            if _is_uncompared(one):
                 uncompared += 1
                 continue
             tally = tallies.setdefault(one.call.tool, _Tally())
@@ -161,6 +161,12 @@ class _Tally:
             policy="warn" if self.changing else policy,
             gaps=self.gaps,
         )
+
+
+def _is_uncompared(one: Answered) -> bool:
+    if one.gap and one.known and one.call.result is not None:
+        return False
+    return not one.known or one.call.result is None or one.after_gap or one.given
 
 
 def _is_error(one: Answered) -> bool:

@@ -5,7 +5,8 @@ Rules
    compared afterwards.
 2. What a task wants is had from the twin itself: its actions are made on a fresh copy of the world,
    and where that ends is the expectation (``endState``).
-3. A tool that no twin declares is answered with an error and changes nothing, as a service would;
+3. Chance is drawn by the task's name: its runs and its own actions meet the same.
+4. A tool that no twin declares is answered with an error and changes nothing, as a service would;
    it is counted. A gap or an error of the twin's makes the run void.
 """
 
@@ -24,6 +25,7 @@ from processors.model.verdict import Score
 from sidecar.evaluate.ending import EndState, Said
 from sidecar.evaluate.observed import Observed
 from sidecar.evaluate.score import conclude, scores
+from sidecar.replay.beginnings import Given, given
 from sidecar.replay.conclude import COMPLETED
 from sidecar.replay.idflow import IdFlow
 from sidecar.replay.import_tape import parsed
@@ -31,11 +33,13 @@ from sidecar.replay.taped import TapedCall as TapedCall
 from sidecar.replay.taped import TapedRun as TapedRun
 from sidecar.replay.taped import taped_run as taped_run
 from sidecar.twins.episode import Call, Reply, Setting
-from sidecar.twins.group import GroupEpisode, TwinGroup
+from sidecar.twins.group import Beginning, GroupEpisode, TwinGroup
+from sidecar.twins.scenario import drawn_seed
 from sidecar.twins.world import World
 
 Verified = Literal["verified_success", "verified_failure", "unverified"]
 _COMMA = ","
+_NOTHING_GIVEN = Given(beginning=Beginning(), calls=frozenset())
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -44,7 +48,8 @@ class Answered(Struct, frozen=True, kw_only=True):
     ``gap``: why the twin could not answer. ``minted``: the recorded result where names in it that
     were minted stand for the twin's (``idflow``). ``took_ns``: virtual time the call took;
     ``changed``: whether rows or flags are other than before it. ``after_gap``: a call with effects
-    could not be played before, so that nobody knows how the world would be.
+    could not be played before, so that nobody knows how the world would be. ``given``: the twin
+    knows what it answers from this very recording (``beginnings``).
     """
 
     call: TapedCall
@@ -56,6 +61,7 @@ class Answered(Struct, frozen=True, kw_only=True):
     took_ns: int | None = None
     changed: bool = False
     after_gap: bool = False
+    given: bool = False
 
     @property
     def recorded(self) -> Any:
@@ -75,20 +81,32 @@ class RunOnTwin(Struct, frozen=True, kw_only=True):
 
 
 class OntoTwin:
-    """Runs on one group of twins; worlds are used again, and each task's end is found once."""
+    """Runs on one group of twins; worlds are used again, and each task's end is found once.
 
-    def __init__(self, group: TwinGroup) -> None:
+    ``observed``: a run begins with what its own first reads show and the twins do not know.
+    """
+
+    def __init__(self, group: TwinGroup, *, observed: bool = False) -> None:
         self._group = group
+        self._observed = observed
+        self._seed = 0
         self._worlds: dict[str, World] = group.open()
         self._ends: dict[str, EndState | str] = {}
 
     def replay(self, run: TapedRun) -> RunOnTwin:
         """Make the run's calls on the world as it was at its start, and judge."""
+        self._seed = drawn_seed(0, run.task)
         expected, why = self._expected(run)  # before the run: it takes turns with it in the world
+        own = given(run, self._group, self._worlds) if self._observed else _NOTHING_GIVEN
         episode = self._opened()
+        if own.calls:
+            episode.begin(own.beginning)
         flow = IdFlow()
-        made = [one for one in run.calls if one.ended != "kept_out"]
-        answers = _told_of_gaps([self._answered(episode, one, flow) for one in made], self._group)
+        made = [one for one in run.calls if one.reached]
+        told = [
+            replace(self._answered(episode, one, flow), given=one.seq in own.calls) for one in made
+        ]
+        answers = _told_of_gaps(told, self._group)
         void = _void(episode)
         changes = episode.changes()
         observed = Observed(
@@ -111,7 +129,7 @@ class OntoTwin:
         )
 
     def _opened(self) -> GroupEpisode:
-        return GroupEpisode(self._group, self._worlds, Setting(agent="recorded"))
+        return GroupEpisode(self._group, self._worlds, Setting(agent="recorded", seed=self._seed))
 
     def _closed(self, episode: GroupEpisode) -> str | None:
         if episode.close():
@@ -153,7 +171,7 @@ class OntoTwin:
         """What the task wants; or why that cannot be told."""
         if run.actions is None:
             return (), None
-        key = msgspec.json.encode([run.actions], order="sorted").decode()
+        key = msgspec.json.encode([run.task, run.actions], order="sorted").decode()
         if key not in self._ends:
             self._ends[key] = self._end_of(run.actions)
         end = self._ends[key]

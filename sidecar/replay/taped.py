@@ -28,6 +28,7 @@ class TapedCall(Struct, frozen=True, kw_only=True):
     """One recorded tool call; ``result`` is what it answered, None where that was not kept.
 
     ``http_status``, ``error`` (a class such as ``http_409``) and ``took_ns`` where they were told.
+    ``repeated``: a gateway gave the answer of an earlier call again, and the service saw nothing.
     """
 
     seq: int
@@ -38,6 +39,12 @@ class TapedCall(Struct, frozen=True, kw_only=True):
     http_status: int | None = None
     error: str = ""
     took_ns: int | None = None
+    repeated: bool = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether the service saw the call."""
+        return self.ended != "kept_out" and not self.repeated
 
 
 class TapedRun(Struct, frozen=True, kw_only=True):
@@ -163,6 +170,7 @@ def _call(event: _Told, result: _Told | None) -> TapedCall:
         http_status=status,
         error="" if result is None else result.error,
         took_ns=_took_ns(event, result),
+        repeated=result is not None and _phase(result) == "replayed",
     )
 
 
@@ -185,7 +193,15 @@ def _ended(result: _Told | None, status: int | None) -> Ended:
         return "unknown"
     if status is not None:
         return "refused" if status >= 400 else "ok"
+    if _phase(result) == "executed":  # a gateway saw no answer of the service's
+        return "unknown"
     return "refused" if result.status == "error" else "ok"
+
+
+def _phase(result: _Told) -> str:
+    """How far a call came, where a gateway tells."""
+    gateway = result.attributes.get("gateway")
+    return str(gateway.get("phase") or "") if isinstance(gateway, Mapping) else ""
 
 
 def _http_status(result: _Told | None) -> int | None:

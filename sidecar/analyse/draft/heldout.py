@@ -15,7 +15,7 @@ from msgspec import Struct
 from sidecar.analyse.draft.draft import draft
 from sidecar.analyse.draft.model import SUPPORT, Asked
 from sidecar.replay.fidelity import Fidelity, fidelity
-from sidecar.replay.onto_twin import OntoTwin
+from sidecar.replay.onto_twin import Answered, OntoTwin
 from sidecar.replay.taped import TapedRun
 from sidecar.twins.group import TwinGroup
 
@@ -26,7 +26,8 @@ class HeldOut(Struct, frozen=True, kw_only=True):
     """What a draft of ``drafted_from`` runs made of the calls of ``runs`` others.
 
     ``answered``: calls it answered, ``equal`` as recorded; ``gaps``: calls it could not answer;
-    ``unknown``: calls of tools no other run had called, or whose result was not kept.
+    ``given``: reads that told the draft a row it did not know; ``unknown``: calls of tools no other
+    run had called, whose result was not kept, or after an effect that was a gap.
     """
 
     drafted_from: int
@@ -35,6 +36,7 @@ class HeldOut(Struct, frozen=True, kw_only=True):
     answered: int
     equal: int
     gaps: int
+    given: int
     unknown: int
     fidelity: Fidelity
 
@@ -55,9 +57,10 @@ def held_out(
         twin = draft(ordered[aside:], asked=asked, support=support).twin()
     except ValueError:
         return None
-    onto = OntoTwin(TwinGroup([twin]))
+    onto = OntoTwin(TwinGroup([twin]), observed=True)
     done = [onto.replay(one) for one in ordered[:aside]]
     found = fidelity(done)
+    own = sum(_is_given(one) for run in done for one in run.answers)
     answered = sum(one.results for one in found.tools)
     return HeldOut(
         drafted_from=len(runs) - aside,
@@ -66,9 +69,15 @@ def held_out(
         answered=answered,
         equal=sum(one.matches["exact"] for one in found.tools),
         gaps=sum(one.gaps for one in found.tools),
-        unknown=found.uncompared,
+        given=own,
+        unknown=found.uncompared - own,
         fidelity=found,
     )
+
+
+def _is_given(one: Answered) -> bool:
+    answered = one.known and not one.gap and not one.after_gap
+    return one.given and answered and one.call.result is not None
 
 
 def _drawn(name: str) -> str:

@@ -305,9 +305,9 @@ class Writing:
             return
         held = likenesses(sources, members)
         for text in held:
-            one = {"require": text, "gap": f"no call was accepted without {text}"}
-            if one not in self._last:
-                self._last.append(one)
+            if text not in [one["require"] for one in self._last]:
+                gap = f"no call was accepted without {text}"
+                self._last.append({"require": text, "gap": gap})
         for link in self._links:
             self._need(link)  # what a call does to a row that nobody saw is not known
         if held:

@@ -2,7 +2,8 @@
 
 Rules
 1. What a twin could not answer is a gap, and counted apart: no result, no error, no duration.
-2. What comes after an effect that the twin could not play is in no figure.
+2. What comes after an effect that the twin could not play is in no figure, nor is a read that gave
+   the twin what it answers.
 3. A class of errors is the status where production told one, else only that it was an error.
 """
 
@@ -72,7 +73,7 @@ def figures(runs: Sequence[RunOnTwin], group: TwinGroup) -> dict[str, Figures]:
     of: dict[str, list[Answered]] = defaultdict(list)
     for run in runs:
         for one in run.answers:
-            if one.known and not (one.after_gap and not one.gap):
+            if one.known and (one.gap or not (one.after_gap or one.given)):
                 of[one.call.tool].append(one)
     return {tool: _figures(tool, of[tool], group) for tool in sorted(of)}
 
@@ -114,7 +115,7 @@ def reads_after(runs: Iterable[RunOnTwin], group: TwinGroup) -> ReadsAfter:
 def _comparable(runs: Iterable[RunOnTwin]) -> Iterator[Answered]:
     for run in runs:
         for one in run.answers:
-            if one.known and not one.gap and not one.after_gap:
+            if one.known and not (one.gap or one.after_gap or one.given):
                 yield one
 
 

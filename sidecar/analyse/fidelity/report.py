@@ -102,8 +102,9 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The whole. ``not_compared``: results that were not kept, of tools no twin has, or after an
-    effect that the twin could not play. ``behaviour`` is empty where no runs on the twin are given.
+    """The whole. ``not_compared``: results that were not kept, of tools no twin has, after an
+    effect that the twin could not play, or that gave the twin what it answers (``--observed``).
+    ``behaviour`` is empty where no runs on the twin are given.
     """
 
     schema: str

@@ -39,6 +39,7 @@ SHOP = {
             "let": {"order": 'row("orders", arguments.id)'},
             "preconditions": [{"require": "order != null", "gap": "nobody saw that order"}],
             "response": {"body": "order"},
+            "observe": [{"entity": "orders", "rows": "[response]"}],
         },
         {
             "name": "cancel",
@@ -81,8 +82,8 @@ def told(calls, *, name="r", at_ns=0, verified="unverified", task="t"):
     )
 
 
-def measured(*runs, **more):
-    onto = OntoTwin(group())
+def measured(*runs, observed=False, **more):
+    onto = OntoTwin(group(), observed=observed)
     return report([onto.replay(one) for one in runs], group(), **more)
 
 
@@ -139,6 +140,28 @@ def test_reads_after_an_effect_tell_what_the_state_is_worth():
     stale = ("get_order", {"id": "A"}, {"id": "A", "total": 5}, {})
     found = measured(told([stale, cancelled, right, stale]))
     assert (found.reads_after_effects.n, found.reads_after_effects.equal) == (2, 1)
+
+
+def test_a_run_may_begin_with_what_only_its_own_first_reads_show():
+    """Production had an order C that the twin knows nothing of, and A otherwise than the twin."""
+    shown = ("get_order", {"id": "C"}, {"id": "C", "total": 9}, {})
+    other = ("get_order", {"id": "A"}, {"id": "A", "total": 7}, {})
+    cancelled = ("cancel", {"id": "C"}, {"ok": True}, {"http_status": 201})
+    after = ("get_order", {"id": "C"}, {"id": "C", "total": 0}, {})
+    late = ("get_order", {"id": "D"}, {"id": "D", "total": 1}, {})
+    run = told([shown, other, cancelled, after, late])
+    alone = measured(run)
+    assert (of(alone, "cancel").gaps.n, alone.equal) == (1, 0)
+    found = measured(run, observed=True)
+    one = of(found, "get_order")
+    assert (one.results, one.matches["exact"], one.gaps.n) == (
+        2,
+        1,
+        1,
+    )  # D was late
+    assert found.not_compared == 1  # what showed C proves nothing
+    assert (found.reads_after_effects.n, found.reads_after_effects.equal) == (1, 1)
+    assert measured(run, observed=True) == found  # nothing of it stays in the world
 
 
 def test_ten_against_three_hundred_milliseconds_ask_for_a_new_twin():
