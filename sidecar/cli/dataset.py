@@ -137,7 +137,8 @@ def erase(
 ) -> None:
     """Erase what items say, in every dataset and version of a project, for good.
 
-    The item stays, with its digest and its link: what a version was can still be told.
+    The item stays, with its digest and its link: what a version was can still be told. One that was
+    edited counts once for each edit.
 
     \b
     Example:

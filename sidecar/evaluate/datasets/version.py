@@ -102,14 +102,17 @@ class _Making:
 
     def remove(self, item_id: str) -> None:
         """Leave an item out."""
-        if self._live.pop(item_id, None) is None:
+        kept = self._live.pop(item_id, None)
+        if kept is None:
             raise SidecarError(
                 f"there is no item {item_id!r} to remove",
                 do="List them with: sidecar dataset export NAME.",
             )
         self._gone[item_id] = None
-        self._asked = {key: one for key, one in self._asked.items() if one != item_id}
-        self._traces = {key: one for key, one in self._traces.items() if one != item_id}
+        if self._asked.get(kept.question) == item_id:
+            del self._asked[kept.question]
+        if self._traces.get(kept.trace_id or "") == item_id:
+            del self._traces[kept.trace_id or ""]
 
     def take(self, item: Item, new_id: Callable[[], str]) -> None:
         """Add an item, or put it in the place of the one it edits."""

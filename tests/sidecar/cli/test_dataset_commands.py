@@ -5,12 +5,15 @@ import json
 import sqlite3
 import sys
 
+import postgres_rig
 import pytest
 import yaml
 from dataset_rig import Datasets, publish, run, tape_of
+from msgspec.inspect import type_info
 from msgspec.structs import replace
 
 from sidecar.errors import ExitCode, SidecarError
+from sidecar.replay import dataset_items
 from sidecar.store.sqlite.connection import migrate, open_database
 from sidecar.store.sqlite.scripts import TRACES, scripts
 from sidecar.twins.files import load_suite
@@ -327,6 +330,41 @@ def test_what_items_say_is_erased_on_demand_and_by_age_and_what_outlives_a_trace
     text = dataset("prune", at=("store",)).stdout
     assert "what 1 items of datasets said is erased" in text and "outliv" not in text
     assert [one["input"] for one in lines(dataset("export", "refunds"))] == ["x"]
+
+
+@pytest.mark.full
+def test_a_dataset_on_postgres_is_the_same_to_the_byte_of_its_digest(dataset):
+    line = {"item_id": "one", "input": "Where is A-1?", "expected": "open"}
+    edited = {**line, "title": "edited"}
+    digests = []
+    with postgres_rig.database(migrated=False) as url:
+        for store in ("sqlite:///data", url):
+            at = ("--store", store)
+            refused(dataset("list", *at), "there is no store")
+            dataset("create", "refunds", *at)
+            for given in (line, edited):
+                done = dataset("add", "refunds", "--jsonl", "-", *at, given=json.dumps(given))
+                assert done.exception is None, done.exception
+            versions = told(dataset("list", "refunds", "--output", "json", *at))
+            digests.append([(one["version"], one["digest"], one["items"]) for one in versions])
+            assert lines(dataset("export", "refunds", *at))[0]["title"] == "edited"
+            assert "title" not in lines(dataset("export", "refunds", "--version", "1", *at))[0]
+            assert dataset("erase", "--item", "one", *at).stdout == (
+                "2 items say nothing any more\n"
+            ), "in both of its versions"
+            assert dataset("prune", *at, at=("store",)).exception is None
+    assert digests[0] == digests[1] and len(digests[0]) == 3
+
+
+def test_many_lines_are_read_without_finding_out_anew_what_an_item_is(dataset, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        dataset_items, "type_info", lambda kind: asked.append(kind) or type_info(kind)
+    )
+    dataset("create", "refunds")
+    given = "\n".join(json.dumps({"input": f"Where is A-{number}?"}) for number in range(40))
+    assert told(dataset("add", "refunds", "--jsonl", "-", "--output", "json", given=given))
+    assert len(asked) <= 2
 
 
 def stored(dataset):
