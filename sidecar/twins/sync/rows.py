@@ -50,14 +50,24 @@ def keyed(rows: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
 def hidden(
     rows: Sequence[dict[str, Any]], entity: str, key: str, secrets: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The rows with canaries in place of secrets; what is absent or null stays so."""
+    """The rows with canaries in place of secrets; what is absent or null stays so. Raises BadRows
+    where a secret may stand in a text that is not taken apart.
+    """
     found = []
-    for row in rows:
+    for index, row in enumerate(rows):
         where = f"{entity}|{key_text(row[key])}"
         for field in secrets:
-            row = _with_canary(row, field.split("."), f"{where}|{field}")
+            try:
+                row = _with_canary(row, field.split("."), f"{where}|{field}")
+            except _Unreached:
+                said = f"row {index} has a text where {field} should be a field: it may hold it"
+                raise BadRows(said) from None
         found.append(row)
     return found
+
+
+class _Unreached(Exception):
+    """A text stands where there should be fields."""
 
 
 def _with_canary(value: Any, path: Sequence[str], where: str) -> Any:
@@ -65,6 +75,8 @@ def _with_canary(value: Any, path: Sequence[str], where: str) -> Any:
         return [_with_canary(item, path, f"{where}|{index}") for index, item in enumerate(value)]
     if not path:
         return _canary(value, where)
+    if isinstance(value, str) and value:
+        raise _Unreached
     if not isinstance(value, Mapping) or path[0] not in value:
         return value
     return {**value, path[0]: _with_canary(value[path[0]], path[1:], where)}

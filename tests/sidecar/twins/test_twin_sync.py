@@ -131,6 +131,19 @@ def test_a_canary_says_nothing_of_the_value_and_is_of_its_kind():
     assert hidden([{"id": 1, "a": 7}], "x", "id", ["a.pin"]) == [{"id": 1, "a": 7}]
 
 
+def test_a_secret_in_a_text_that_nobody_takes_apart_is_no_snapshot(folder):
+    text = SQLITE.replace(
+        "paid, iban FROM", "json_object('pin', 'p-4711') AS buyer, paid, iban FROM"
+    )
+    text = text.replace("iban: iban}", "iban: iban, buyer: buyer}")
+    with pytest.raises(
+        SidecarError, match=r"row 0 has a text where buyer\.pin should be"
+    ) as caught:
+        synchronised(folder, text)
+    assert "p-4711" not in str(caught.value)
+    assert list((folder / "world").glob("*")) == []
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
