@@ -93,6 +93,11 @@ def create(loaded: Loaded, project: str, name: str) -> DatasetVersion:
 
 def add(loaded: Loaded, project: str, name: str, wanted: Wanted) -> Added:
     """Add runs and lines to a dataset, as one new version. Raises SidecarError."""
+    if wanted == Wanted(twins=wanted.twins, tags=wanted.tags, split=wanted.split):
+        raise SidecarError(
+            "there is nothing to add",
+            do="Name traces, tapes, captures or lines, or what to remove.",
+        )
     versions(loaded, project, name)
     group = load_twins(list(wanted.twins)).group if wanted.twins else None
     made = list(gathered(loaded, project, wanted, group))

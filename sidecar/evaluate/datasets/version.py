@@ -3,7 +3,8 @@
 Rules
 1. A version never changes; whatever is added, edited or removed makes the next one. Nothing new
    makes none.
-2. What asks the same as an item that is there is not added again; nor is a trace a second time.
+2. What asks the same as an item that is there is not added again; nor is a trace a second time,
+   though what was made of it be erased. An erased item asks nothing any more.
 3. An item that comes with the id of one that is there is its edit: it keeps its id and its place.
 4. A version's digest is of its items' ids and digests, in order.
 """
@@ -91,7 +92,7 @@ class _Making:
 
     def __init__(self, items: Sequence[KeptItem], number: int, now_ns: int) -> None:
         self._live = {one.item_id: one for one in items}
-        self._asked = {one.question: one.item_id for one in items}
+        self._asked = {one.question: one.item_id for one in items if one.content is not None}
         self._traces = {one.trace_id: one.item_id for one in items if one.trace_id is not None}
         self._place = max((one.place for one in items), default=-1) + 1
         self._number, self._now_ns = number, now_ns
@@ -116,6 +117,8 @@ class _Making:
 
     def take(self, item: Item, new_id: Callable[[], str]) -> None:
         """Add an item, or put it in the place of the one it edits."""
+        if item.item_id in self._fresh:
+            raise SidecarError("two of the items have this id", where=item.item_id)
         before = self._live.get(item.item_id) if item.item_id else None
         try:
             made = item_digest(item)
@@ -147,7 +150,8 @@ class _Making:
         if before is not None:
             self._gone[item.item_id] = None
             self._edited.append(item.item_id)
-            self._asked.pop(before.question, None)
+            if self._asked.get(before.question) == item.item_id:
+                del self._asked[before.question]
         kept = KeptItem(
             item_id=item.item_id,
             place=self._place if before is None else before.place,

@@ -241,6 +241,7 @@ def test_what_cannot_be_right_is_told_with_its_place(dataset):
     refused(dataset("add", "nowhere", "--query", "limit=1"), "no dataset 'nowhere'")
     refused(dataset("add", "refunds", "--query", "limit=1"), "no stored trace matches")
     refused(dataset("export", "refunds", "--version", "7"), "has no version 7")
+    refused(dataset("add", "refunds", "--tag", "late"), "nothing to add")
     for line, *words in (
         ("{", "-:1", "no JSON"),
         ("[]", "no JSON object"),

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sidecar.errors import SidecarError
 from sidecar.evaluate.datasets import version as versions
@@ -93,6 +94,25 @@ def test_an_item_that_was_removed_can_come_again():
     assert kept.add(item("a")).added == ("i1",)
     with pytest.raises(SidecarError, match="no item 'i0'"):
         kept.add(removed=("i0",))
+
+
+def test_two_items_of_one_id_are_refused():
+    kept = Kept()
+    with pytest.raises(SidecarError, match="two of the items have this id at x"):
+        kept.add(item("a", item_id="x"), item("b", item_id="x"))
+    kept.add(item("a", item_id="x"))
+    with pytest.raises(SidecarError, match="two of the items"):
+        kept.add(item("b", item_id="x"), item("c", item_id="x"))
+
+
+def test_what_was_erased_may_be_asked_anew_but_its_trace_does_not_come_back():
+    kept = Kept()
+    source = Source(kind="trace", trace_id="t" * 32)
+    kept.add(item("a"), item("b", source=source))
+    kept.rows = [(replace(one, content=None), removed) for one, removed in kept.rows]
+    assert kept.add(item("b", source=source)).duplicates == ("i1",)
+    assert kept.add(item("a")).added == ("i2",)
+    assert decode_item(kept.at(2)[0]) is None and kept.newest.items == 3
 
 
 def test_what_is_no_question_does_not_count_in_it_and_all_counts_in_the_digest():
