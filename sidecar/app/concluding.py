@@ -27,7 +27,7 @@ from sidecar.errors import SidecarError
 from sidecar.gate.chain import entry_of
 from sidecar.gate.conclude import fold, gate_input, verdict_of
 from sidecar.gate.evidence import bundle
-from sidecar.gate.files import append_log, log_path, remove_parts, write_bundle
+from sidecar.gate.files import append_log, last_told_ns, log_path, remove_parts, write_bundle
 from sidecar.gate.policy import GatePolicy
 from sidecar.identity.projects import project_name
 from sidecar.replay.driver import Progress, ReplayPlan
@@ -108,7 +108,10 @@ async def _run(
 
 def keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> Verdict:
     """The verdict on a result, with its evidence written and its log continued."""
-    policy, now_ns = how.policy, clock.now_ns()
+    store = Path(loaded.store_folder) / "evidence"
+    # A clock that was set back ends no quarantine later, and makes no verdict older than the last.
+    now_ns = max(clock.now_ns(), last_told_ns(log_path(store, plan.project)))
+    policy = how.policy
     folded = fold(result.pins, result.runs)
     around = surroundings(loaded, plan, result, policy)
     given = gate_input(result.pins, folded, policy, now_ns, around)
@@ -123,7 +126,6 @@ def keep(loaded: Loaded, plan: ReplayPlan, result: ReplayResult, how: Kept) -> V
         keys=how.keys,
     )
     sealed = write_bundle(whole, folder)
-    store = Path(loaded.store_folder) / "evidence"
     append_log(log_path(store, verdict.project), entry_of(sealed.verdict, sealed.manifest.root))
     with opening.open_verdicts(loaded, write=True) as verdicts:
         verdicts.add_verdict(sealed.verdict)

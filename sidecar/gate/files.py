@@ -173,6 +173,12 @@ def append_log(path: Path, entry: Entry) -> Entry:
     return made
 
 
+def last_told_ns(path: Path) -> int:
+    """When the newest line of a log was told; 0 where there is none. Raises SidecarError."""
+    found, _ = entries(read_log(path))
+    return found[-1].at_ns if found else 0
+
+
 def read_log(path: Path) -> bytes:
     """A log's bytes; none where there is no log. Raises SidecarError."""
     try:

@@ -3,6 +3,7 @@ code, and again by whoever verifies the evidence.
 """
 
 import asyncio
+import datetime
 import json
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from suite_rig import AGENT, SUITE, TWIN
 
 from sidecar.cli import gate, replay
 from sidecar.errors import SidecarError
+from sidecar.gate.chain import Entry
+from sidecar.gate.files import append_log, log_path
 from sidecar.store.envelope import Sealer
 from sidecar.store.sqlite.ledger import SqliteLedger
 from sidecar.store.stop import Stop
@@ -150,3 +153,22 @@ def test_a_candidate_that_leaves_a_pinned_tape_is_blocked_unless_the_suite_says_
     shell.write("suite.yaml", suite + "tapes: [{tape: run.tape, drift: [TYPO]}]\n")
     code, _, err = shell.run("replay", "suite.yaml", "--baseline", "cmd:x", "--candidate", "cmd:x")
     assert code == 3 and "suite.yaml:10" in err and "no drift 'TYPO'" in err
+
+
+@pytest.mark.requirement("CMP-01")
+def test_a_clock_that_was_set_back_brings_no_quarantine_back(shell):
+    now = datetime.datetime.now(datetime.UTC)
+    last = Entry(
+        number=0, previous="", project="default", verdict_id="v", status="PASS", digest="",
+        root="", at_ns=int((now + datetime.timedelta(days=3)).timestamp()) * 10**9,
+    )  # fmt: skip
+    shell.write("suite.yaml", SUITE.replace("severity: critical", "severity: major"))
+    until = (now + datetime.timedelta(days=1)).date().isoformat()
+    held = f"quarantine: [{{case: reads, owner: us, until: {until}}}]\n"
+    shell.write("gate.yaml", held)
+    code, verdict = shell.verdict("--gate", "gate.yaml", candidate="bad")
+    assert code == 2 and "quarantined" in rules(verdict)
+    append_log(log_path(Path("data") / "evidence", "default"), last)
+    code, verdict = shell.verdict("--gate", "gate.yaml", candidate="bad")
+    assert (code, verdict["created_at_ns"]) == (1, last.at_ns)
+    assert "quarantine_idle" in rules(verdict)
