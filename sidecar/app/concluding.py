@@ -44,6 +44,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     candidate: str
     baseline: str | None = None
     twins: tuple[Path, ...] = ()
+    state: Path | None = None
     project: str | None = None
     deterministic: bool = False
     agent: str = ""
@@ -60,7 +61,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 def planned(loaded: Loaded, wanted: Wanted, note: Callable[[str], object]) -> ReplayPlan:
     """What is to be run. Raises SidecarError."""
-    named = Named(suite=wanted.suite, twins=wanted.twins, now_ns=clock.now_ns())
+    named = Named(suite=wanted.suite, twins=wanted.twins, state=wanted.state, now_ns=clock.now_ns())
     made = plan_of(loaded, named, _asked(loaded, wanted))
     for said in made.notes:
         note(said)

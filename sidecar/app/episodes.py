@@ -53,7 +53,10 @@ _INLINE_UP_TO = 200
 def plan_of(asked: Asked, loaded: Loaded) -> tuple[ReplayPlan, Sequence[str]]:
     """The plan, and what people should know of it. Raises SidecarError."""
     named = Named(
-        suite=asked.suite, twins=tuple(Path(one) for one in asked.twins), now_ns=asked.now_ns
+        suite=asked.suite,
+        twins=tuple(Path(one) for one in asked.twins),
+        state=Path(asked.state) if asked.state else None,
+        now_ns=asked.now_ns,
     )
     made = planning.plan_of(loaded, named, _planned(asked, loaded))
     return replace(made.plan, runs=asked.runs), made.notes

@@ -10,36 +10,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from processors.model.trace import AgentTrace
 from sidecar.analyse.draft.draft import draft
 from sidecar.analyse.draft.model import asked_of
 from sidecar.analyse.draft.written import written
-from sidecar.app import opening
 from sidecar.app.known import classes, known_tools
 from sidecar.app.played import with_tapes
 from sidecar.app.recordings import read_recordings
+from sidecar.app.taping import stored_traces
 from sidecar.config import Loaded
 from sidecar.errors import SidecarError
 from sidecar.replay.import_otlp import taped
 from sidecar.replay.planning import Asked, CapturedPlan, captured_plan, suite_plan
-from sidecar.replay.query import PREFIX, StoreQuery, read_query
+from sidecar.replay.query import PREFIX, read_query
 from sidecar.replay.recorded.twin import KnownTools
 from sidecar.replay.taped import run_of
 from sidecar.twins import examples
 from sidecar.twins.files import LoadedTwins, load_suite, load_twins
 from sidecar.twins.group import TwinGroup
+from sidecar.twins.state.files import with_state
 
 DRAFT = Path("draft")
 """In place of a twin: the one that the recordings themselves bear."""
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """What is replayed, and with which twins; ``now_ns``: when it was asked for."""
+    """What is replayed, and with which twins in which world (``state``); ``now_ns``: when it was
+    asked for."""
 
     suite: str
     twins: tuple[Path, ...]
     now_ns: int
+    state: Path | None = None
 
     @property
     def is_recorded(self) -> bool:
@@ -53,6 +57,12 @@ def plan_of(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
 
 
 def _planned(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
+    if named.state is not None and not (named.is_recorded and set(named.twins) - {DRAFT}):
+        raise SidecarError(
+            "only twins that are named for recordings take a state",
+            where="--state",
+            do="Name them with --twin; a suite names its own state.",
+        )
     if not named.is_recorded:
         if named.twins:
             raise SidecarError("a suite names its own twins", where="--twin", do="Leave it out.")
@@ -64,7 +74,8 @@ def _planned(loaded: Loaded, named: Named, asked: Asked) -> CapturedPlan:
     traces = _recorded(loaded, named, asked.project)
     notes: list[str] = []
     known = _known(loaded)
-    twins = _drafted(traces, known, notes) if DRAFT in named.twins else _twins(named.twins)
+    own = DRAFT in named.twins
+    twins = _drafted(traces, known, notes) if own else _twins(named.twins, named.state)
     made = captured_plan(named.suite, traces, twins, asked, known)
     return CapturedPlan(plan=made.plan, notes=(*notes, *made.notes))
 
@@ -95,27 +106,21 @@ def _drafted(
     )
 
 
-def _twins(paths: Sequence[Path]) -> LoadedTwins | None:
-    return load_twins([shipped(path) for path in paths]) if paths else None
+def _twins(paths: Sequence[Path], state: Path | None) -> LoadedTwins | None:
+    if not paths:
+        return None
+    found = load_twins([shipped(path) for path in paths])
+    return found if state is None else replace(found, group=with_state(found.group, state))
 
 
 def _recorded(loaded: Loaded, named: Named, project: str) -> Sequence[AgentTrace]:
     if not named.suite.startswith(PREFIX):
         return read_recordings(Path(named.suite), project=project, now_ns=named.now_ns)
-    return _traces(loaded, read_query(named.suite, project=project, now_ns=named.now_ns))
+    wanted = read_query(named.suite, project=project, now_ns=named.now_ns)
+    return stored_traces(loaded, wanted)
 
 
 def _known(loaded: Loaded) -> KnownTools:
     config = loaded.config.gateway
     found = known_tools(loaded).tools
     return KnownTools(tools={one.name: one for one in config.tools}, classes=classes(found))
-
-
-def _traces(loaded: Loaded, wanted: StoreQuery) -> list[AgentTrace]:
-    with opening.open_traces(loaded) as traces:
-        if wanted.trace is not None:
-            ids = [wanted.trace]
-        else:
-            ids = [one.trace_id for one in traces.list_traces(wanted)]
-        found = [traces.get_trace(name, wanted.project) for name in ids]
-    return [trace for trace in reversed(found) if trace is not None]

@@ -6,27 +6,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from processors.model.call import ReceiptFact
 from processors.model.names import Capture
+from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.redact.terms import Terms
 from sidecar import clock
 from sidecar.app import opening
 from sidecar.app.sealing import keyring, master_key, redaction_keys
 from sidecar.config import Loaded
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, StoreUnavailable
 from sidecar.replay.import_otlp import taped
 from sidecar.replay.import_tape import Imported, MaskingRedactor, NoRedactor
 from sidecar.replay.import_traffic import Alias, traffic
 from sidecar.replay.query import StoreQuery
-from sidecar.replay.traffic import Asked, Kept
+from sidecar.replay.traffic import Asked, Kept, Made, put_together, said
 from sidecar.store.backend import LedgerReader, TracesStore
 from sidecar.store.glass import PEOPLE
 from sidecar.store.ledger import Fact, TrafficQuery
+from sidecar.tape.value import decoded, encoded
 
 _CAPTURES: tuple[Capture, ...] = ("off", "redacted", "full")
 NO_TRACE = "no_trace"
@@ -64,6 +67,42 @@ def stored_runs(loaded: Loaded, query: StoreQuery, capture: Capture) -> Iterator
         )
 
 
+def stored_traces(loaded: Loaded, query: StoreQuery) -> list[AgentTrace]:
+    """The published traces that a query names, the oldest first. What no span tells of a gateway
+    call, its arguments and the answer still kept, is the gateway's word, redacted as the project
+    has it.
+
+    Raises SidecarError.
+    """
+    assert query.project is not None
+    capture = loaded.config.project(query.project).content.capture
+    with opening.open_traces(loaded) as traces:
+        ids = [query.trace] if query.trace is not None else _listed(traces, query)
+        found = [traces.get_trace(name, query.project) for name in ids]
+        known = [trace for trace in reversed(found) if trace is not None]
+        if capture == "off" or not any(map(_lacks_a_result, known)):
+            return known
+        redactor = _redactor(loaded, query.project, capture)
+        try:
+            with opening.open_ledger(loaded) as ledger, ledger.snapshot():
+                reading = _Reading(traces, ledger, query, Counter())
+                return [reading.filled(trace, redactor) for trace in known]
+        except StoreUnavailable:  # there was no gateway, so there is nothing to add
+            return known
+
+
+def _listed(traces: TracesStore, query: StoreQuery) -> list[str]:
+    return [one.trace_id for one in traces.list_traces(query)]
+
+
+def _lacks_a_result(trace: AgentTrace) -> bool:
+    """Whether the gateway may know more of a call than the trace says."""
+    return any(
+        step.tool is not None and (step.tool.result is None or step.tool.arguments is None)
+        for step in trace.steps
+    )
+
+
 def _taped(one: Kept, capture: Capture, alias: Alias) -> Imported:
     if not one.facts and one.trace is not None:
         return taped(one.trace, capture)
@@ -96,6 +135,30 @@ class _Reading:
         if query.service is None and query.outcome is None:
             yield from self._untold(seen)
             yield from self._loose()
+
+    def filled(self, trace: AgentTrace, redactor: MaskingRedactor | NoRedactor) -> AgentTrace:
+        """The trace with what the gateway keeps of its calls, as ``redactor`` leaves it."""
+        _, made = put_together(self._of_trace(trace))
+        known: dict[str, Made] = {}
+        for name, one in made.items():  # of several calls in a span the last that was answered
+            if one.answer is not None or name not in known:
+                known[name.partition("#")[0]] = one
+
+        def kept(value: Any) -> Any:
+            return decoded(redactor.value(encoded(value)))
+
+        def whole(step: Step) -> Step:
+            one = known.get(step.step_id)
+            if one is None or step.tool is None:
+                return step
+            tool = step.tool
+            if tool.arguments is None and one.arguments is not None:
+                tool = replace(tool, arguments=kept(one.arguments))
+            if tool.result is None and one.answer is not None:
+                tool = replace(tool, result=kept(said(one.answer)))
+            return replace(step, tool=tool)
+
+        return replace(trace, steps=tuple(whole(step) for step in trace.steps))
 
     def _named(self, trace_id: str) -> Kept:
         trace = self._traces.get_trace(trace_id, self._project)

@@ -57,7 +57,7 @@ _END = {
     "--state",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     default=None,
-    help="World of the twins of tapes: a folder of <entity>.json or .json.gz.",
+    help="World of the twins of recordings: a folder of <entity>.json or .json.gz.",
 )
 @click.option("--project", default=None, help="Whose verdict it is [default: the first project].")
 @click.option(
@@ -151,8 +151,6 @@ def command(
         return replay_tapes(Path(suite), twins, more["state"], output=more["output"], exits=exits)
     if more["candidate"] is None and more["resumed"] is None:
         raise SidecarError("there is nothing to judge", where="--candidate", do="Name a version.")
-    if more["state"] is not None:
-        raise SidecarError("only the twins of tapes take a state", where="--state")
     loaded = load_config(config, store)
     policy = read_policy(more["gate"], clock.now_ns()) if more["gate"] else GatePolicy()
     if more["shards"] is not None:
@@ -181,6 +179,7 @@ def _replayed(
     wanted = Wanted(
         suite=suite,
         twins=twins,
+        state=more["state"],
         **{
             name: more[name]
             for name in ("candidate", "baseline", "project", "deterministic", "agent", "deadline")

@@ -150,6 +150,7 @@ def _asked(loaded: Loaded, more: dict[str, Any]) -> Asked:
         folder=str(Path.cwd()),
         now_ns=clock.now_ns(),
         twins=tuple(str(one if one == DRAFT else shipped(one).absolute()) for one in twins),
+        state=str(more["state"].absolute()) if more["state"] else "",
         config=config and str(Path(config).absolute()),
         store=more["store"],
         project=_project(loaded, more["project"]),

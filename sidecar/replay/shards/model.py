@@ -33,6 +33,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     folder: str
     now_ns: int
     twins: tuple[str, ...] = ()
+    state: str = ""
     config: str | None = None
     store: str | None = None
     project: str = "default"

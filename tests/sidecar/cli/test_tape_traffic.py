@@ -11,10 +11,12 @@ from traffic_rig import SECRET, TRACE, Store
 
 from sidecar.app.loading import load_config
 from sidecar.app.opening import open_ledger
+from sidecar.app.taping import stored_traces
 from sidecar.cli.root import root
 from sidecar.errors import StoreUnavailable
 from sidecar.evaluate.assertions import conclude, factories
 from sidecar.evaluate.assertions.parse import Named
+from sidecar.replay.query import read_query
 from sidecar.store.ledger import TrafficQuery
 from sidecar.tape.files import read_tape
 from sidecar.tape.tape import MISSING
@@ -45,6 +47,26 @@ def config(folder, capture="redacted"):
     seal = {"key_file": str(folder / "seal-key")}
     path.write_text(json.dumps({"projects": projects, "seal": seal}))
     return path
+
+
+def test_a_stored_run_has_what_the_gateway_knows_of_its_calls_and_no_other_projects(
+    published, tmp_path
+):
+    shutil.copy(published.folder.parent / "data.seal-key", tmp_path / "seal-key")
+
+    def found(project, capture="redacted"):
+        loaded = load_config(str(config(tmp_path, capture)), published.url)
+        query = read_query(f"store:trace={TRACE}", project=project, now_ns=1)
+        return stored_traces(loaded, query)
+
+    (trace,) = found("default")
+    refund = next(one for one in trace.steps if one.name == "issue_refund")
+    assert refund.tool.arguments["amount"] == 500  # of which its span says nothing
+    assert refund.tool.result is not None
+    assert found("other") == []
+    assert SECRET not in repr(trace)
+    (bare,) = found("default", "off")
+    assert next(one for one in bare.steps if one.name == "issue_refund").tool.arguments is None
 
 
 def imported(store, to, *more, query=f"store:trace={TRACE}", capture="redacted"):
