@@ -21,7 +21,6 @@ from sidecar.tape.value import decoded
 
 Ended = Literal["ok", "refused", "unknown", "kept_out"]
 _KEPT_OUT = ("denied", "deferred", "requested_only")
-_UNKNOWN = ("cancelled", "unset")
 
 
 class TapedCall(Struct, frozen=True, kw_only=True):
@@ -185,8 +184,10 @@ def _result(result: _Told | None) -> Any:
 
 
 def _ended(result: _Told | None, status: int | None) -> Ended:
-    if result is None or result.status in _UNKNOWN or result.error == "outcome_unknown":
+    if result is None or result.status == "cancelled" or result.error == "outcome_unknown":
         return "unknown"
+    if result.status == "unset" and result.answer is None:
+        return "unknown"  # a span says nothing of its status where all went well, or nothing at all
     if result.status in _KEPT_OUT:
         return "kept_out"
     if status is not None and status >= 500:

@@ -86,12 +86,18 @@ class _Drafting:
             tools.append({**self._head(tool), **_asking(told, unsettles), **self._latency(tool)})
         if unsettles:
             entities[UNSETTLED] = {"key": "what"}
+        claims: dict[str, Any] = {}
+        if faithful := sorted(entities.keys() - {UNSETTLED}):
+            claims["faithful"] = faithful
+        if unsettles:
+            claims["unfaithful"] = {UNSETTLED: "it says what is not known after a call"}
         newest = max((one.at_ns for one in runs), default=0)
         document = {
             "twin": self._name,
             "version": "1",
             **({"as_of": text(newest)} if newest else {}),
             **({"clock": {"start": text(newest)}} if newest else {}),
+            **({"fidelity": claims} if claims else {}),
             "entities": {name: entities[name] for name in sorted(entities)},
             "tools": tools,
         }

@@ -26,7 +26,7 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield f"# Drafted from {draft.runs} recorded runs with {draft.calls} tool calls."
     yield "# A comment says what the lines below it rest on: n observations for, n against, where."
     yield "# What no rule bears answers TwinGap. Rows are as they were recorded, redacted as then."
-    for name in ("twin", "version", "as_of", "clock"):
+    for name in ("twin", "version", "as_of", "clock", "fidelity"):
         if name in document:
             yield f"{name}: {_json(document[name])}"
     rules = _by_part(draft.rules)

@@ -40,6 +40,8 @@ def ended(how, error=None, output="x", **gateway):
         (ended("error", ("http_409", None)), "refused", 409, True),
         (ended("error", ("http_503", None)), "unknown", 503, True),
         (ended("cancelled"), "unknown", None, True),
+        (ended("unset"), "ok", None, True),
+        (ended("unset", output=None), "unknown", None, True),
         (ended("denied"), "kept_out", None, False),
         (ended("deferred", phase="refused", status=403), "kept_out", None, False),
         (ended("ok", phase="executed", upstream_status=201), "ok", 201, True),

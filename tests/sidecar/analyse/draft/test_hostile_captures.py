@@ -114,6 +114,8 @@ def test_an_effect_that_once_did_not_happen_is_no_rule():
     lied = [*runs, run_of("r9", cancel(PAID, PAID))]
     drafted = draft(lied)
     assert any("nothing explains status" in one.why for one in drafted.left_out)
+    claims = drafted.declaration().fidelity
+    assert claims.faithful == ("orders",) and list(claims.unfaithful) == ["unsettled"]
     _, gaps, otherwise = onto(drafted, lied)
     assert not otherwise and len(gaps) == 10  # the reads after it
 
