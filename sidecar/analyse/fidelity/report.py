@@ -87,6 +87,7 @@ class Age(Struct, frozen=True, kw_only=True):
     """
 
     twin: str
+    version: str
     as_of: str
     newest: str
     days: float | None
@@ -255,6 +256,7 @@ def _age(done: Sequence[RunOnTwin], group: TwinGroup) -> Iterator[Age]:
         known = at_ns is not None and newest > 0
         yield Age(
             twin=name,
+            version=twin.declaration.version,
             as_of=as_of,
             newest=text(newest) if newest else "",
             days=round((newest - at_ns) / _DAY_NS, 3) if known and at_ns is not None else None,

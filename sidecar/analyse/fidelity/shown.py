@@ -124,9 +124,10 @@ def _measures(way: Behaviour) -> tuple[tuple[str, Distance], ...]:
 def _of_age(one: Age) -> str:
     if one.days is None:
         missing = "the twin says no as_of" if not one.as_of else "no recording has a time"
-        return f"age of {one.twin}: not known, {missing}"
+        return f"age of {one.twin}, version {one.version}: not known, {missing}"
     since = f"; answers otherwise since {one.drift_since}" if one.drift_since else ""
-    return f"age of {one.twin}: as of {one.as_of}, {one.days:.1f} days before the newest{since}"
+    told = f"as of {one.as_of}, {one.days:.1f} days before the newest{since}"
+    return f"age of {one.twin}, version {one.version}: {told}"
 
 
 def _row(tool: ToolReport) -> str:

@@ -107,6 +107,22 @@ def test_a_secret_in_the_traffic_is_in_no_file(folder):
         assert secret not in file.read_text() and "Zk4Zk4" not in file.read_text()
 
 
+def test_a_tool_that_only_reads_is_told_by_name(folder):
+    runs = [run(n, ("think", {"thought": f"t{n}"}, "noted")) for n in range(8)]
+    (folder / "thoughts.jsonl").write_text("\n".join(map(json.dumps, runs)))
+    sidecar("twin", "draft", "thoughts.jsonl", "-o", "writes")
+    sidecar("twin", "draft", "thoughts.jsonl", "-o", "reads", "--read", "think")
+    classes = [
+        line.split()[-1]
+        for name in ("writes", "reads")
+        for line in (folder / name / "twin.yaml").read_text().splitlines()
+        if line.strip().startswith("class:")
+    ]
+    assert classes == ['"irreversible"', '"read"']
+    code, out, _ = sidecar("twin", "fidelity", "reads", "thoughts.jsonl", "--observed")
+    assert code == 0 and "8 of 8 results equal" in out
+
+
 def test_drift_that_changes_a_verdict_exits_as_asked(folder):
     sidecar("twin", "draft", "runs.jsonl", "-o", "made")
     renamed = (folder / "runs.jsonl").read_text().replace("total", "sum")

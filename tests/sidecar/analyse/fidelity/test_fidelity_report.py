@@ -184,6 +184,7 @@ def test_age_is_told_against_the_newest_recording_and_since_when_answers_differ(
     )
     (age,) = found.age
     assert (age.days, age.drift_since) == (40.0, "2026-01-03T00:00:00.000Z")
+    assert age.version == "1" and "version 1: as of 2026-01-01" in as_text(found)
     assert sum(one.about == "shop" for one in found.findings) == 2
     fresh = measured(told(same, at_ns=AS_OF_NS + DAY))
     assert not fresh.findings and fresh.age[0].days == 1.0
