@@ -11,16 +11,20 @@ import pytest
 from msgspec import structs
 
 from sidecar.app.loading import load_config
+from sidecar.app.mutating import mutation_score
 from sidecar.app.replaying import replay_ports
 from sidecar.demo.processes import Family, python
 from sidecar.demo.stage import _LISTENING, clean_environment
 from sidecar.replay import linting
 from sidecar.replay.driver import replay
 from sidecar.replay.planning import Asked, suite_plan
-from sidecar.replay.reference import read_reference
+from sidecar.replay.reference import read_reference, recorded
 from sidecar.twins.files import load_suite
 
 ASSETS = Path(str(resources.files("sidecar.demo"))) / "assets"
+SURVIVORS = {"skip_confirmation get_refund_policy"}
+"""What the dataset meets and does not notice: a policy that is read after a refund changes nothing.
+"""
 PLANTED = ("planted:policy-first", "planted:false-success")
 
 
@@ -82,3 +86,32 @@ def test_1_2_4_passes_all_and_1_3_0_fails_what_was_planted(dataset, tmp_path):
         worse = "new_critical" if one.severity == "critical" else "regressed"
         assert kinds[one.id] == (worse if planted else "unchanged"), one.id
     assert all(one.baseline == "passed" for one in result.results)
+
+
+@pytest.mark.full
+@pytest.mark.requirement("COV-01")
+def test_the_dataset_kills_the_mutants_that_it_can_meet(dataset, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = Asked(
+        project="default",
+        baseline=recorded(),
+        candidate=read_reference(
+            "py:sidecar.demo.in_process:good", option="--agent", python=sys.executable
+        ),
+    )
+    suite = structs.replace(dataset.suite, deterministic=False)
+    plan = suite_plan(structs.replace(dataset, suite=suite), asked)
+    config = load_config(None, f"sqlite:///{tmp_path}/store")
+    found = asyncio.run(
+        mutation_score(
+            plan,
+            config,
+            seed=0,
+            targets=("agent", "policy", "twin"),
+            operators=(),
+            progress=None,
+        )
+    )
+    assert (found.cases, found.unusable, found.void) == (len(dataset.suite.scenarios), {}, 0)
+    met = {one.mutant.id for one in found.judged if one.ending == "survived" and one.acted}
+    assert met == SURVIVORS

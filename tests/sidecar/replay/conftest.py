@@ -200,3 +200,9 @@ async def stage_ports(folder):
 @pytest.fixture
 def replayed(tmp_path):
     return Replayed(tmp_path)
+
+
+@pytest.fixture
+def stage():
+    """What opens the ports of a stage in a folder."""
+    return stage_ports
