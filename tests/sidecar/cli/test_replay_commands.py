@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from recordings_rig import CONFIG
 from staging_rig import staging_agent
 from suite_rig import AGENT, SUITE, TWIN
 
@@ -90,6 +91,7 @@ def test_a_candidate_that_cannot_run_is_undecided(shell):
     assert done.stdout.startswith("UNDECIDED") and "agent_not_started" in done.stdout
 
 
+@pytest.mark.full
 def test_a_staging_agent_is_judged_where_its_range_is_named(shell):
     with staging_agent(shell.folder) as base:
         refs = ("--baseline", f"url:{base}/reads", "--candidate", f"url:{base}/reads")
@@ -203,7 +205,11 @@ def trace(*, content):
             kind="tool_call",
             status="ok",
             start_ns=clock.now_ns(),
-            tool=Tool(name="get_order", arguments={"order_id": "A-1"} if content else None),
+            tool=Tool(
+                name="get_order",
+                arguments={"order_id": "A-1"} if content else None,
+                result={"id": "A-1", "open": True} if content else None,
+            ),
         ),
     )
     return AgentTrace(
@@ -225,6 +231,22 @@ def test_without_captured_content_it_exits_2_and_says_how_to_capture(shell):
     assert "without" not in done.stdout and "content.capture" in done.stderr
     done = shell.run("replay", "store:service=nobody", *QUERY[2:], "--candidate", "cmd:true")
     assert done.returncode == 2 and "no stored trace matches" in done.stderr
+
+
+@pytest.mark.full
+def test_captured_traffic_needs_no_twin_its_tools_answer_as_recorded(shell):
+    stored(shell.folder, trace(content=True))
+    (shell.folder / "sidecar.yaml").write_text(CONFIG)
+    named = ("store:service=refunder,since=1d", "--deterministic", "--output", "json")
+    agent = f"cmd:{sys.executable} agent.py good"
+    done = shell.run("replay", *named, "--baseline", "recorded", "--candidate", agent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["status"] == "PASS"
+    assert "tools answer as they were recorded" in done.stderr
+    asks = shell.folder / "asks.py"
+    asks.write_text("def f(request, call):\n return call('get_order', {'order_id': 'Z'}).status\n")
+    gap = shell.run("replay", *named, "--candidate", "py:asks:f", "--executor", "inline")
+    assert gap.returncode == 2 and "get_order(order_id='A-1')" in gap.stdout
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,7 @@ def test_configuration_that_leads_nowhere_is_a_problem():
     assert HERE.problems() == []
 
 
+@pytest.mark.full
 def test_a_conversation_is_one_request_a_turn(staging, asked):
     scenario = """
 - id: talk
