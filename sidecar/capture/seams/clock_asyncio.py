@@ -41,7 +41,12 @@ async def _slept(session: Session, real: Any, delay: float, result: Any = None) 
         awaited=True,
     )
     if x.played:
-        await real(0)
+        try:
+            await real(0)
+        except BaseException:
+            if x.status == "cancelled":
+                x.cancelled()  # as it was, and others wait for that
+            raise
         await x.arrive()
         played(x, read_back)
         return result

@@ -23,6 +23,8 @@ from asyncio import base_events, events, tasks
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
+from sidecar.capture.seams.ambient import raised
+from sidecar.capture.seams.crossing import Crossing
 from sidecar.capture.seams.handing import Hands
 from sidecar.capture.seams.install import patch
 from sidecar.capture.seams.lanes import LANE, Lane, tasks_are
@@ -309,6 +311,7 @@ def _install_races(session: Session) -> None:
             awaited=True,
         )
         if x.played:
+            await _ended_otherwise(x)
             chosen = {given[place] for place in x.out["done"]}
             if chosen:
                 await wait(chosen)
@@ -373,14 +376,11 @@ class _Race:
             awaited=True,
         )
         if x.played:
+            await _ended_otherwise(x)
             place = int(x.out["place"])
             await self._wait([self._given[place]])
         else:
-            while not self._finished:
-                left = [self._given[one] for one in self._left]
-                await self._wait(left, return_when=tasks.FIRST_COMPLETED)
-                await _once()  # what is done tells us so in its own turn
-            place = self._finished.pop(0)
+            place = await self._first(x)
         self._left.discard(place)
         joined(self._given[place])
         x.settle()
@@ -388,6 +388,25 @@ class _Race:
             await x.arrive()
         x.done({"place": place})
         return place
+
+    async def _first(self, x: Crossing) -> int:
+        try:
+            while not self._finished:
+                left = [self._given[one] for one in self._left]
+                await self._wait(left, return_when=tasks.FIRST_COMPLETED)
+                await _once()  # what is done tells us so in its own turn
+        except BaseException as error:
+            x.failed(error)
+            raise
+        return self._finished.pop(0)
+
+
+async def _ended_otherwise(x: Crossing) -> None:
+    """Raise what a played wait raised; one that was cancelled waits until it is so again."""
+    if x.status == "cancelled" or x.error is not None:
+        await x.arrive()
+    if x.error is not None:
+        raise raised(x.error, x.out)
 
 
 @types.coroutine

@@ -643,6 +643,41 @@ def test_what_is_started_when_something_is_collected_shifts_nobodys_lane(tmp_pat
     twice(tmp_path, agent, World("ab"))
 
 
+async def stopped_in_a_wait(ask):
+    await asyncio.wait([asyncio.ensure_future(endless())])
+
+
+async def stopped_in_a_race(ask):
+    for one in asyncio.as_completed([endless()]):
+        await one
+
+
+@pytest.mark.parametrize("waiting", [stopped_in_a_wait, stopped_in_a_race])
+def test_what_was_stopped_while_it_waited_is_stopped_again_and_holds_nobody_up(tmp_path, waiting):
+    async def agent(ask):
+        async def stopping():
+            task = asyncio.create_task(waiting(ask))
+            await asyncio.sleep(0)
+            task.cancel()
+            return await asyncio.gather(task, return_exceptions=True)
+
+        stopped = await stopping()
+        answer = await ask("a")  # which nobody hands over before its turn
+        return answer, [type(one).__name__ for one in stopped]
+
+    twice(tmp_path, agent, World("a"))
+
+
+def test_a_wait_that_is_refused_is_refused_again(tmp_path):
+    async def agent(ask):
+        try:
+            await asyncio.wait([asyncio.ensure_future(endless())], return_when="SOME")
+        except ValueError as error:
+            return str(error)
+
+    twice(tmp_path, agent, World())
+
+
 def test_how_many_streams_are_left_open_at_a_loops_end_shifts_nobodys_lane(tmp_path):
     left = [0, 2, 0, 3]  # by the recording and three replays: a library's are open when it is live
 

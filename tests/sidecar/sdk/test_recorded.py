@@ -2,12 +2,14 @@
 
 import asyncio
 import functools
+from pathlib import Path
 
 import pytest
 
 from sidecar.capture.seams.session import active
 from sidecar.sdk.driver import record, recorded, tool
 from sidecar.tape.files import read_tape
+from sidecar.testing import tapes
 
 pytestmark = [pytest.mark.requirement("SDK-01"), pytest.mark.requirement("TAP-02")]
 
@@ -74,6 +76,28 @@ def test_anything_that_can_be_called_is_a_tool_under_its_own_name(tmp_path):
     calls, end = told(tmp_path)
     assert calls == ["look", "Refund"]
     assert end["output"] == [{"item": "milk"}, 20]
+
+
+def test_a_sleep_that_was_stopped_at_once_holds_nobody_up_until_a_librarys_limit(tmp_path):
+    rang = []
+
+    @tool
+    async def ask(item):
+        await asyncio.sleep(0)
+        return item
+
+    async def agent():
+        asyncio.get_running_loop().call_later(300, rang.append, "time is up")
+        sleeping = asyncio.create_task(asyncio.sleep(9))
+        await asyncio.sleep(0)
+        sleeping.cancel()
+        return await asyncio.gather(ask("tea"), ask("milk"))
+
+    with tapes.record(tmp_path / "a.tape", roots=[Path(__file__).parent]) as run:
+        run.output(asyncio.run(agent()))
+    with tapes.replay(tmp_path / "a.tape", roots=[Path(__file__).parent]) as run:
+        run.output(asyncio.run(agent()))
+    assert rang == []
 
 
 @pytest.mark.parametrize(
