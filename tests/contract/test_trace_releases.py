@@ -15,13 +15,16 @@ from pathlib import Path
 import asyncpg
 import pytest
 import trace_stores
+from msgspec.structs import replace
 
 from processors.model.step import Step
 from processors.model.trace import AgentTrace
 from processors.model.verdict import Verdict
+from sidecar.store.datasets import DatasetChange, DatasetVersion, Erasure, KeptItem
 from sidecar.store.location import read_location
 from sidecar.store.outbox import Advance, Lane, Outgoing, Tally
 from sidecar.store.postgres.connection import Database
+from sidecar.store.postgres.datasets import PostgresDatasets
 from sidecar.store.postgres.migrations import applied, migrate, migrations
 from sidecar.store.postgres.open_traces import PostgresOpenTraces
 from sidecar.store.postgres.outbox import PostgresExportProgress, PostgresOutbox, prepare_outbox
@@ -67,6 +70,8 @@ class _Recorded:
 
     def __getattr__(self, name):
         found = getattr(self._connection, name)
+        if name == "executemany":
+            return self._many
         if name not in ("fetch", "fetchrow", "fetchval", "execute"):
             return found
 
@@ -75,6 +80,11 @@ class _Recorded:
             return await found(statement, *values)
 
         return run
+
+    async def _many(self, statement, rows):
+        for row in rows:
+            self._statements.append([statement, [_written(value) for value in row]])
+            await self._connection.execute(statement, *row)
 
 
 def _written(value):
@@ -157,8 +167,23 @@ def life(database):
         )
     )
     verdicts.get_verdict("v", "shop"), verdicts.list_verdicts(VerdictQuery(project="shop"))
+    datasets = PostgresDatasets(database)
+    made = DatasetVersion(
+        project="shop", name="d", version=0, digest="0", items=0, created_at_ns=1
+    )  # fmt: skip
+    item = KeptItem(
+        item_id="i", place=0, digest="1", question="q", trace_id=A, captured=True, added_in=1,
+        added_at_ns=1, size_bytes=2, content=b"{}",
+    )  # fmt: skip
+    datasets.create_dataset(made)
+    datasets.change_dataset(DatasetChange(version=replace(made, version=1), added=(item,)))
+    datasets.list_datasets("shop", after=("shop", "c")), datasets.dataset_versions("shop", "d")
+    datasets.dataset_items("shop", "d", 1), datasets.holding("shop", A), datasets.outliving()
+    for which in ({"item_id": "x"}, {"trace_id": B}, {"before_ns": 1}):
+        datasets.erase_items(Erasure(project="shop", limit=9, **which))
     asyncio.run(store.expire(60, 1))
-    asyncio.run(store.prune(Retention(now_ns=9 * DAY_NS, limit=1, ages_ns={"shop": 1})))
+    ages = {"ages_ns": {"shop": 1}, "items_ages_ns": {"shop": 1}}
+    asyncio.run(store.prune(Retention(now_ns=9 * DAY_NS, limit=1, **ages)))
     store.close()
     outbox.close()
 
