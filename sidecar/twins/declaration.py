@@ -23,6 +23,7 @@ from sidecar.gateway.config import Cost, Idempotency, Match, Reconcile
 from sidecar.twins.chance import Delay, delay_faults
 from sidecar.twins.claimed import Fidelity, Unenforced, claim_problems
 from sidecar.twins.names import FLAGS as FLAGS
+from sidecar.twins.names import RECORDED
 from sidecar.twins.rules import Fault as Fault
 from sidecar.twins.rules import FaultKind as FaultKind
 from sidecar.twins.rules import When as When
@@ -323,6 +324,8 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def _names(self) -> Iterator[Problem]:
         if not _NAME.match(self.twin):
             yield Problem("twin", f"{self.twin!r} cannot be a twin's name")
+        if self.twin == RECORDED:  # of which nothing is believed but what was answered
+            yield Problem("twin", f"{RECORDED!r} is what tools that answer as recorded are called")
         if self.upstream and not _NAME.match(self.upstream):
             yield Problem("upstream", f"{self.upstream!r} cannot be an upstream's name")
         if not self.tools:

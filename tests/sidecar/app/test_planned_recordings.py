@@ -56,6 +56,17 @@ def test_what_a_recording_answers_is_pinned_by_the_plan(tmp_path, planned):
     assert len(digests) == 2
 
 
+def test_no_twin_is_called_as_tools_that_answer_from_a_recording_are(tmp_path, planned):
+    tape(tmp_path / "tapes" / "a.tape", read("A-1"))
+    twin = tmp_path / "twin.yaml"
+    twin.write_text(
+        "twin: recorded\ntools:\n"
+        "  - {name: get_order, match: {method: GET, path: /o}, response: {body: '1'}}\n"
+    )
+    with pytest.raises(SidecarError, match="'recorded' is what tools that answer as recorded"):
+        planned(tmp_path / "tapes", twin)
+
+
 @pytest.mark.parametrize(
     "query",
     [
