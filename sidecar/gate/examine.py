@@ -43,6 +43,9 @@ _OUTSIDE = ("folder", "root", "signed_by")
 """What the stored verdict knows of its bundle, and the one inside cannot."""
 
 
+FAULTS_MAX = 100
+
+
 class Derived(Struct, frozen=True, kw_only=True):
     """What the runs of a bundle come to; ``faults``: why they come to nothing."""
 
@@ -89,17 +92,24 @@ def derive(files: Mapping[str, bytes]) -> Derived:
         said = msgspec.json.decode(files[names.VERDICT], type=Verdict)
         folded = _folded(pins, _known(runs_of(files, pins), tools, strange))
         if strange:
-            return Derived(faults=tuple(strange))
+            return Derived(faults=_few(strange))
         around = msgspec.json.decode(files[names.CIRCUMSTANCES], type=Circumstances)
         given = gate_input(pins, folded, policy, said.created_at_ns, around)
         made = verdict_of(
             pins, folded, given, verdict_id=said.verdict_id, now_ns=said.created_at_ns
         )
     except _UNREADABLE as error:
-        return Derived(faults=tuple(strange) or (f"the records cannot be read: {error}",))
+        return Derived(faults=_few(strange) or (f"the records cannot be read: {error}",))
     return Derived(
         digest=made.digest, status=made.status, faults=tuple(_unlike(files, made, said, given))
     )
+
+
+def _few(faults: Iterable[str]) -> tuple[str, ...]:
+    """What is wrong of a hundred thousand runs fits no screen."""
+    found = tuple(faults)
+    more = len(found) - FAULTS_MAX
+    return (*found[:FAULTS_MAX], f"and {more} more") if more > 0 else found
 
 
 def _folded(pins: Pins, runs: Iterator[EpisodeRecord]) -> Folded:

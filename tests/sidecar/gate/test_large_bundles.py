@@ -84,6 +84,15 @@ def test_slim_runs_that_are_changed_left_out_or_said_twice_hold_nothing():
     assert "cannot be unpacked" in derive({**files, slim_path(0): b"no frame"}).faults[0]
 
 
+def test_of_many_faults_the_first_are_named_and_the_others_counted():
+    found = many(120, failed=tuple(range(1, 111)))
+    verdict = conclude(found, verdict_id=VERDICT, now_ns=9)
+    lied = replace(found, runs=tuple(replace(one, conclusion="passed") for one in found.runs))
+    faults = derive(packed(lied, verdict).files).faults
+    assert len(faults) == 101 and faults[-1] == "and 10 more"
+    assert faults[0].startswith("cases/a%2Fb/candidate-1.json: its scores come to failed")
+
+
 @given(st.integers(0, 4), st.integers(0, 3), st.text(max_size=5))
 def test_a_record_in_pieces_is_the_record_at_once(cases, runs, text):
     made = suite(seeded(cases, runs, text), [0.5] * cases, count=max(1, runs))
