@@ -75,7 +75,7 @@ class Turns:
     async def arrive(self, seq: int) -> None:
         """Wait in a loop until an event is due."""
         with self._changed:
-            if seq == self.due:
+            if self._had_its_turn(seq):
                 return
             loop = _running()
             assert loop is not None
@@ -117,6 +117,11 @@ class Turns:
             return False
         with self._changed:
             return self._threads != {self._thread_of(lane.name)}
+
+    def _had_its_turn(self, seq: int) -> bool:
+        """Whether it is an event's turn, or was: an answer's body is waited for after its head."""
+        due = self.due
+        return seq in self._happened or (seq != NEVER and (due is None or seq <= due))
 
     def _is_for_another(self, seq: int, lane: Lane) -> bool:
         """Whether what is due before ``seq`` is another thread's that may still do it."""

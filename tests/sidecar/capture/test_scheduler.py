@@ -13,6 +13,7 @@ from sidecar.capture.play import Drifted, StrictPlayer
 from sidecar.capture.record import Circumstances, header_of, redactor_of
 from sidecar.capture.seams import install as seams
 from sidecar.capture.seams.session import current
+from sidecar.capture.seams.turns import Turns
 from sidecar.tape.codec import DEFAULT, Codecs
 from sidecar.tape.files import TapeWriter, examine, read_tape
 
@@ -666,6 +667,26 @@ def test_what_was_stopped_while_it_waited_is_stopped_again_and_holds_nobody_up(t
         return answer, [type(one).__name__ for one in stopped]
 
     twice(tmp_path, agent, World("a"))
+
+
+def test_who_waits_for_what_has_had_its_turn_does_not_wait(tmp_path):
+    """As for the body of an answer whose head was waited for, while others are due."""
+
+    def agent(ask):
+        return [tick(), tick(), tick()]
+
+    tape, _ = twice(tmp_path, agent, World())
+    first, second, third = (one.seq for one in tape.events if one.name == "tick")
+
+    async def reader():
+        turns = Turns(one for one in tape.events if one.name == "tick")
+        turns.happened(first)
+        turns.happened(third)  # before its turn
+        waits = [asyncio.ensure_future(turns.arrive(seq)) for seq in (first, second, third)]
+        done, _ = await asyncio.wait(waits, timeout=1)
+        return len(done)
+
+    assert asyncio.run(reader()) == 3
 
 
 def test_a_wait_that_is_refused_is_refused_again(tmp_path):
