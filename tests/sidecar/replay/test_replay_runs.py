@@ -187,7 +187,7 @@ ENDINGS = {
     "crash": "cmd:{python} -c 'raise SystemExit(3)'",
     "sleep": "cmd:{python} -c 'import time; time.sleep(60)'",
     "silent": "cmd:{python} -c ''",
-    "flood": "cmd:{python} -c 'while True: print(1)'",
+    "flood": "cmd:{python} -c 'while True: print(str(1) * 65536)'",
     "missing": "cmd:./no-such-program",
 }
 
@@ -213,7 +213,9 @@ def test_two_agents_without_an_answer_are_no_evidence(replayed, ending):
 def test_a_candidate_alone_without_an_answer_blocks(replayed, ending):
     # The baseline fails the case, but it answers; doing nothing at all would pass it.
     vacuous = "- {id: x, input: {order: A-1}, expect: [{type: stateUnchanged}]}"
-    result = replayed.run(vacuous, "plain", ref(ENDINGS[ending]), deadline="1s")
+    # One deadline is for both: short only where nothing else ends the candidate.
+    deadline = "4s" if ending == "sleep" else "30s"
+    result = replayed.run(vacuous, "plain", ref(ENDINGS[ending]), deadline=deadline)
     verdict = verdict_of(result)
     assert (verdict.status, verdict.exit_code) == ("BLOCK", 1)
     assert "candidate_crashed" in {finding.rule for finding in verdict.findings}
@@ -546,7 +548,7 @@ def test_the_answer_is_the_last_line_or_all_of_the_output(stdout, value):
     assert answer(stdout) == value
 
 
-@pytest.mark.parametrize("text", ["", "cmd:", "cmd:'", "py:module", "url:http://x", "agent"])
+@pytest.mark.parametrize("text", ["", "cmd:", "cmd:'", "py:module", "url:", "url:ftp://x", "agent"])
 def test_a_reference_that_names_no_agent_is_refused(text):
     with pytest.raises(SidecarError, match="--baseline"):
         read_reference(text, option="--baseline", python="python")
