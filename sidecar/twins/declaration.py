@@ -20,6 +20,7 @@ from processors.model.names import SideEffectClass
 from processors.value import duration_ns
 from sidecar.errors import Problem
 from sidecar.gateway.config import Cost, Idempotency, Match, Reconcile
+from sidecar.gateway.content import is_header
 from sidecar.twins.chance import Delay, delay_faults
 from sidecar.twins.claimed import Fidelity, Unenforced, claim_problems
 from sidecar.twins.names import FLAGS as FLAGS
@@ -30,6 +31,7 @@ from sidecar.twins.rules import When as When
 from sidecar.twins.rules import fault_problems as fault_problems
 
 SIGMA_MAX = 1e12
+STATUS_LEAST, STATUS_MOST = 200, 599  # what is below ends no call
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _ENTITY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 
@@ -290,6 +292,9 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             found += self._effect_problems(f"{where}.effects", tool.effects)
             found += self._observe_problems(where, tool)
             found += _gap_problems(f"{where}.preconditions", tool.preconditions)
+            found += _answer_problems(f"{where}.response", tool.response)
+            for place, one in enumerate(tool.preconditions):
+                found += _answer_problems(f"{where}.preconditions.{place}", one)
             found += _noise_problems(f"{where}.noise", tool.noise)
         for name, queue in self.queues.items():
             if queue.handle is not None:
@@ -385,6 +390,16 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 yield Problem(f"{where}.entity", f"there is no entity {seen.entity!r}")
             if bool(seen.entity) == (seen.flags is not None):
                 yield Problem(where, "names either an entity (with rows) or flags")
+
+
+def _answer_problems(path: str, answer: Response | Precondition) -> Iterator[Problem]:
+    """What no answer over HTTP can say."""
+    if not STATUS_LEAST <= answer.status <= STATUS_MOST:
+        text = f"must be {STATUS_LEAST} to {STATUS_MOST}, not {answer.status}"
+        yield Problem(f"{path}.status", text)
+    for name, value in answer.headers.items():
+        if not is_header(name, value):
+            yield Problem(f"{path}.headers.{name}", "cannot stand in an answer's head")
 
 
 def _delays(value: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -91,7 +91,8 @@ def load_twin(path: Path, files: dict[str, bytes], root: Path) -> tuple[Document
         code, source = load_code(declaration.code, path.parent)
         files[_code_name(declaration.code, path, root)] = source
     twin = Twin(declaration, code)
-    report(document, [*found, *twin.problems])
+    told = {one.path for one in found}
+    report(document, [*found, *(one for one in twin.problems if one.path not in told)])
     return document, twin
 
 

@@ -21,6 +21,7 @@ from sidecar.errors import Problem
 from sidecar.twins import decimals, timeline
 from sidecar.twins.claimed import secret_fields, why_unfaithful
 from sidecar.twins.episode import Call, Episode, Position, Reply, Setting
+from sidecar.twins.governed import same_requests
 from sidecar.twins.journal import Journal
 from sidecar.twins.names import FLAGS, RECORDED
 from sidecar.twins.snapshot import Snapshot, why_stale
@@ -59,6 +60,7 @@ class TwinGroup:
 
     def __init__(self, twins: Sequence[Twin], state: Snapshot | None = None) -> None:
         self.state = state
+        self._given = tuple(twins)
         self.twins = {twin.name: twin for twin in twins}
         self._owner: dict[str, Twin] = {tool: twin for twin in twins for tool in twin.tools}
         names = Counter(name for twin in twins for name in twin.declaration.entities)
@@ -134,13 +136,19 @@ class TwinGroup:
         return twin, f"{entity}.{field}".rstrip(".")
 
     def problems(self) -> list[Problem]:
-        """Names that collide across twins."""
-        tools = Counter(tool for twin in self.twins.values() for tool in twin.tools)
-        return [
-            Problem("twins", f"the tool {tool!r} is declared by {count} twins")
-            for tool, count in tools.items()
-            if count > 1
+        """Names, and requests, that collide across twins."""
+        names = Counter(twin.name for twin in self._given)
+        tools = Counter(tool for twin in self._given for tool in twin.tools)
+        found = [
+            *(f"{count} twins are called {name!r}" for name, count in names.items() if count > 1),
+            *(
+                f"the tool {one!r} is declared by {count} twins"
+                for one, count in tools.items()
+                if count > 1
+            ),
         ]
+        declared = [twin.declaration for twin in self._given]
+        return [Problem("twins", text) for text in found or same_requests(declared)]
 
     def row_problems(self, path: str, name: str, rows: Sequence[Any]) -> list[Problem]:
         """What is wrong with rows meant for the entity of that name."""

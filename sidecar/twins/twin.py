@@ -20,6 +20,7 @@ from sidecar.twins.chance import Spread
 from sidecar.twins.coded import Code, Coded
 from sidecar.twins.declaration import Declaration, Effect, Response, Tool
 from sidecar.twins.faults import ready
+from sidecar.twins.governed import gateway_problems
 from sidecar.twins.value import Lean, Scope, Template, condition, template
 
 _VARIABLES = frozenset({"arguments", "call", "caller", "flags", "now"})
@@ -74,6 +75,7 @@ class Twin:
         self.declaration = declaration
         self.code = code
         self.problems: list[Problem] = list(_code_problems(declaration, code))
+        self.problems += gateway_problems(declaration)
         self.schemas = {
             name: self._validator(entity.schema, f"entities.{name}.schema")
             for name, entity in declaration.entities.items()
