@@ -28,7 +28,6 @@ from sidecar.cli.tape_expiry import check_expiry, expiring
 from sidecar.cli.tape_plan import check_fits, read_plan
 from sidecar.cli.tape_replay_view import compared, diffed, lines_of, shown
 from sidecar.cli.tape_run import Ended, argv_of, is_callee, run, running
-from sidecar.cli.tape_twin import onto_twins, refuse_an_agent
 from sidecar.errors import SidecarError
 from sidecar.gate.report.exhibit import tapes_of
 from sidecar.gate.report.render import form_of, render
@@ -133,6 +132,8 @@ def replay(
       run.tape: as recorded, 41 events
     """
     if asked["mode"] == "twin":
+        from sidecar.cli.tape_twin import onto_twins, refuse_an_agent
+
         refuse_an_agent(command, asked)
         recorded = read_tape(tape)
         check_expiry(recorded, tape, clock.now_ns(), fresh=fresh)

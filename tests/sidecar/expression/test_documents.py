@@ -160,4 +160,6 @@ def test_the_example_of_the_specification_loads(tmp_path, request):
     tool = "  - {name: get_refund_policy, match: {method: GET, path: /policy}, class: read}\n"
     with (tmp_path / "twin.yaml").open("a") as file:
         file.write(tool)
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "orders.json").write_text("[]")
     assert load_suite(tmp_path / "suite.yaml").suite.deterministic

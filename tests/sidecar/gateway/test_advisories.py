@@ -47,7 +47,7 @@ STARTERS = {
 """Who starts a process: of our own code or, for the anchor, of the operator's configuration."""
 AT_THE_COMMAND_LINE = {
     "__main__.py", "app/attesting.py", "capture/process.py", "cli/tape_run.py", "gallery/make.py",
-    "gate/process.py", "replay/worker.py",
+    "gate/process.py", "replay/pinned/process.py", "replay/worker.py",
     "replay/bisect/process/git.py", "replay/bisect/process/running.py",
 }  # fmt: skip
 """Who starts what a person named at the command line, git, or that command line again; none of it
