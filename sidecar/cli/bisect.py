@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from processors.value import TIMEOUT_LEAST_NS, duration_ns
+from sidecar.cli.numbers import FiniteRange
 from sidecar.cli.options import common, emit, on_terminal, profiled, say, talk
 from sidecar.errors import SidecarError
 from sidecar.outcome import Exits, Outcome
@@ -62,7 +63,7 @@ _USUAL = Search()
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0.5, 0.999999),
+    type=FiniteRange(0.5, 0.999999),
     default=_USUAL.confidence,
     show_default=True,
     help="At which `bayes` stops.",

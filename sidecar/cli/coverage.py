@@ -207,6 +207,9 @@ def _mutants(
     else:
         shown = coverage_mutants.text if output == "text" else coverage_mutants.markdown
         emit(None, output, lambda: "\n".join(map(plain, shown(found, seed=seed))))
+    if not found.cases:
+        talk("no case passes as it is, so none can notice anything")
+        return ExitCode.UNDECIDED
     if found.score is None:
         talk("no mutant came to an end, so nothing can be said")
         return ExitCode.UNDECIDED

@@ -21,6 +21,7 @@ from sidecar.analyse.fuzz.files import write_finding
 from sidecar.analyse.fuzz.mutations import LAYERS
 from sidecar.analyse.fuzz.rarely import Asked
 from sidecar.cli import scenario_rare
+from sidecar.cli.numbers import FiniteRange
 from sidecar.cli.options import common, emit, on_terminal, talk
 from sidecar.errors import SidecarError
 from sidecar.expression.written import written
@@ -65,7 +66,7 @@ _MANY = 10**9
 )
 @click.option(
     "--rare-max",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     metavar="PROBABILITY",
     help="With --rare: exit 1 where a scenario is shown to fail more often, 2 where unsure.",
 )

@@ -22,6 +22,7 @@ from sidecar.capture.order import Order, drift_told
 from sidecar.capture.plan import MODES, Plan
 from sidecar.capture.play import Drift
 from sidecar.capture.process import git_of
+from sidecar.cli.numbers import FiniteRange
 from sidecar.cli.options import common, profiled, say, talk
 from sidecar.cli.tape_effect import effect
 from sidecar.cli.tape_expiry import check_expiry, expiring
@@ -89,7 +90,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=None,
     help="End the agent after so many seconds.",
 )

@@ -20,6 +20,7 @@ from sidecar.analyse.draft.model import SUPPORT, Asked, Draft, asked_of
 from sidecar.analyse.draft.written import written
 from sidecar.app.loading import load_config
 from sidecar.cli.given_runs import format_option, given_runs
+from sidecar.cli.numbers import FiniteRange
 from sidecar.cli.options import common, emit, profiled, to_json
 from sidecar.errors import ExitCode, SidecarError
 from sidecar.outcome import Exits, Outcome
@@ -50,7 +51,7 @@ TWIN, REPORT = "twin.yaml", "draft.json"
 )
 @click.option(
     "--hold-out",
-    type=click.FloatRange(0, 0.9),
+    type=FiniteRange(0, 0.9),
     default=SHARE,
     show_default=True,
     help="Share of the runs that are held out to measure; 0 measures nothing.",

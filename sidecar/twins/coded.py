@@ -16,9 +16,12 @@ from typing import Any
 import jsonschema_rs
 from msgspec import Struct
 
+from sidecar.gateway.content import is_header
 from sidecar.twins import timeline
 from sidecar.twins.behaviour import Asked, Behaviour, Performed, TwinFailed, named_effect
+from sidecar.twins.declaration import STATUS_LEAST, STATUS_MOST
 from sidecar.twins.effects import Unforeseen
+from sidecar.twins.sayable import no_json
 from sidecar.twins.world import NoSuchEntity, World
 
 
@@ -104,7 +107,8 @@ class Realm:
         self._world.journal.drop(table, key)
 
     def set_flag(self, name: str, value: Any) -> None:
-        """A flag takes a value."""
+        """A flag takes a value. Raises Unforeseen where it is none that JSON has."""
+        _check_json(value, f"the flag {name}")
         self._world.journal.put(self._world.flags, name, value)
 
     def next_id(self, prefix: str) -> str:
@@ -122,6 +126,7 @@ class Realm:
         schema = self._schemas.get(entity)
         if schema is None:
             raise NoSuchEntity(f"there is no entity {entity!r}")
+        _check_json(row, f"a row of {entity}")
         error = next(iter(schema.iter_errors(row)), None)
         if error is not None:
             place = "/".join(map(str, error.instance_path))
@@ -167,10 +172,10 @@ class Coded(Struct, frozen=True, kw_only=True):
         try:
             answer = _answer(self.function(realm, asked.arguments))
         except Refusal as refusal:
-            return refusal.answer.performed(refused=True)
+            return _answer(refusal.answer).performed(refused=True)
         except (Unforeseen, TwinFailed):
             raise
-        except Exception as error:  # whatever a twin's code may raise
+        except (Exception, SystemExit) as error:  # whatever a twin's code may raise
             raise TwinFailed(f"{type(error).__name__}: {error}") from error
         if not self.has_effect:
             if world.changes(before):
@@ -180,5 +185,31 @@ class Coded(Struct, frozen=True, kw_only=True):
         return answer.performed(effect_key=named_effect(effect))
 
 
+def _check_json(value: Any, what: str) -> None:
+    why = no_json(value)
+    if why is not None:
+        raise Unforeseen(f"{what} cannot be kept: {why}")
+
+
 def _answer(value: Any) -> Answer:
-    return value if isinstance(value, Answer) else Answer(value=value)
+    """What a function returned, as an answer. Raises TwinFailed where no wire can carry it."""
+    answer = value if isinstance(value, Answer) else Answer(value=value)
+    why = _unsayable(answer)
+    if why is not None:
+        raise TwinFailed(f"its answer cannot be sent: {why}")
+    return answer
+
+
+def _unsayable(answer: Answer) -> str | None:
+    """Why no wire can carry it; code is not held to the types it is written with."""
+    status: Any = answer.status
+    text: Any = answer.text
+    headers: tuple[tuple[Any, Any], ...] = answer.headers
+    if type(status) is not int or not STATUS_LEAST <= status <= STATUS_MOST:
+        return f"its status is {status!r:.40}, which is not {STATUS_LEAST} to {STATUS_MOST}"
+    if text is not None and not isinstance(text, str):
+        return f"its text is of type {type(text).__name__}"
+    for name, said in headers:
+        if not (isinstance(name, str) and isinstance(said, str) and is_header(name, said)):
+            return f"the header {name!r:.80} cannot stand in its head"
+    return no_json(answer.value)

@@ -97,7 +97,7 @@ def _apply(
 ) -> None:
     if one.when is not None and not one.when.holds(bindings, world.functions):
         return
-    operand = one.operand.evaluate(bindings, world.functions)
+    operand = one.operand.said(bindings, world.functions)
     effect = one.effect
     if isinstance(effect, EnqueueEffect):
         _enqueue(one, operand, world, name)
@@ -122,7 +122,7 @@ def _on_rows(
     if isinstance(effect, InsertEffect):
         _insert(effect, operand, world, schemas)
         return
-    key = one.key.evaluate(bindings, world.functions)
+    key = one.key.said(bindings, world.functions)
     row = world.row(effect.entity, key)
     if row is None:
         raise Unforeseen(f"{effect.entity} has no row {key_text(key)!r}")

@@ -527,7 +527,7 @@ class Turn:
             return None
         value: Any = self._call.arguments
         if self._tool.effect_key is not None:
-            value = self._tool.effect_key.evaluate(bindings, self._world.functions)
+            value = self._tool.effect_key.said(bindings, self._world.functions)
         return msgspec.json.encode(value, order="sorted").decode()
 
     # -- the record --
@@ -583,7 +583,7 @@ def _reply(
 ) -> Reply:
     if body is None:
         return Reply(status=status, headers=headers)
-    value = body.evaluate(bindings, functions)
+    value = body.said(bindings, functions)
     return Reply(status=status, value=value, has_body=True, headers=headers)
 
 

@@ -27,6 +27,7 @@ from sidecar.expression.cel import (
 from sidecar.expression.limits import read_shape
 from sidecar.twins.names import FUNCTIONS
 from sidecar.twins.plainly import ASK, read_plainly
+from sidecar.twins.sayable import as_json
 
 _ENTITY_NAMED = re.compile(r"""\b(?:row|rows|count|sum)\(\s*["']([^"']*)["']""")
 _PATH = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\Z")
@@ -52,6 +53,11 @@ class Lean:
         self._plain = read_plainly(expression.text)
         path = _PATH.match(expression.text)
         self._path = path[1].split(".") if path and path[1] not in _WORDS else None
+
+    @property
+    def text(self) -> str:
+        """The expression as it is written."""
+        return self._expression.text
 
     def evaluate(self, bindings: Mapping[str, Any], functions: Functions) -> Any:
         """The value. Raises ExpressionFailed."""
@@ -94,6 +100,14 @@ class Template:
         """The value for these bindings. Raises ExpressionFailed."""
         return _filled(self._compiled, bindings, functions)
 
+    def said(self, bindings: Mapping[str, Any], functions: Functions) -> Any:
+        """The value as JSON has it, to be kept or sent. Raises ExpressionFailed."""
+        value = self.evaluate(bindings, functions)
+        try:
+            return as_json(value)
+        except ValueError as error:
+            raise ExpressionFailed(_written(self._compiled), str(error)) from None
+
 
 class _Constant(Struct, frozen=True):
     text: str
@@ -131,6 +145,16 @@ def _compiled(value: Any, scope: Scope, path: str, problems: list[Problem]) -> A
             _compiled(item, scope, f"{path}.{index}", problems) for index, item in enumerate(value)
         ]
     return value
+
+
+def _written(compiled: Any) -> str:
+    """The first expression in it, to name it by."""
+    if isinstance(compiled, Lean):
+        return compiled.text
+    inside = compiled.values() if isinstance(compiled, dict) else compiled
+    return (
+        next(filter(None, map(_written, inside)), "") if isinstance(compiled, dict | list) else ""
+    )
 
 
 def _filled(compiled: Any, bindings: Mapping[str, Any], functions: Functions) -> Any:

@@ -83,3 +83,12 @@ def test_a_score_below_its_floor_fails_and_survivors_say_what_is_missing(mutants
 def test_mutants_need_a_suite_and_an_agent(mutants):
     with pytest.raises(SidecarError, match="one suite and one agent"):
         mutants("suite.yaml")
+
+
+@pytest.mark.requirement("COV-01")
+def test_where_no_case_passes_as_it_is_nothing_can_be_said(mutants, tmp_path):
+    (tmp_path / "silent_reader.py").write_text("def reader(request, call):\n    return ''\n")
+    chosen = ("--operator", "refuse_always", "--floor", "mutants=0")
+    code, out = mutants(*chosen, agent="py:silent_reader:reader")
+    assert code == 2
+    assert "0 cases" in out and "left out  reads" in out
