@@ -162,25 +162,36 @@ def every_dataset(store: Datasets, project: str | None = None) -> Iterator[Datas
         after = (some[-1].project, some[-1].name)
 
 
+class Erased(Struct, frozen=True, kw_only=True):
+    """How many items say nothing any more, and the names under which there was nothing to erase."""
+
+    erased: int
+    nothing: tuple[str, ...] = ()
+
+
 def erase(
     loaded: Loaded, project: str, *, traces: Sequence[str] = (), items: Sequence[str] = ()
-) -> int:
+) -> Erased:
     """Erase what items say, or all that was made from traces, in every version and for good.
 
-    Of how many; those that say nothing any more are not counted. Raises SidecarError.
+    Those that say nothing any more are not counted. Raises SidecarError.
     """
     wanted = [
         *(Erasure(project=project, trace_id=one.lower(), limit=_ALL) for one in traces),
         *(Erasure(project=project, item_id=one, limit=_ALL) for one in items),
     ]
     erased = 0
+    nothing = []
     with opening.open_datasets(loaded) as there:  # a store is not made to erase something in it
         named = list(every_dataset(there, project))
     with opening.open_datasets(loaded, write=bool(named)) as store:
         for one in wanted:
+            before = erased
             while gone := store.erase_items(one):
                 erased += gone
-    return erased
+            if erased == before:
+                nothing.append(one.item_id or one.trace_id or "")
+    return Erased(erased=erased, nothing=tuple(nothing))
 
 
 def versions(loaded: Loaded, project: str, name: str) -> list[DatasetVersion]:

@@ -134,11 +134,12 @@ def erase(
     config: str | None,
     store: str | None,
     output: str,
-) -> None:
+) -> int:
     """Erase what items say, in every dataset and version of a project, for good.
 
     The item stays, with its digest and its link: what a version was can still be told. One that was
-    edited counts once for each edit.
+    edited counts once for each edit. Exit code 2 where there is nothing under a name that is given:
+    a mistyped one erases nothing.
 
     \b
     Example:
@@ -148,11 +149,13 @@ def erase(
     if not traces and not items:
         raise SidecarError("there is nothing to erase", where="--trace, --item", do="Name one.")
     loaded = load_config(config, store)
-    erased = datasets.erase(
-        loaded, datasets.project_of(loaded, project), traces=traces, items=items
-    )
-    word = "item says" if erased == 1 else "items say"
-    emit({"erased": erased}, output, lambda: f"{erased} {word} nothing any more")
+    whose = datasets.project_of(loaded, project)
+    done = datasets.erase(loaded, whose, traces=traces, items=items)
+    word = "item says" if done.erased == 1 else "items say"
+    emit(done, output, lambda: f"{done.erased} {word} nothing any more")
+    for name in done.nothing:
+        talk(f"nothing of project {whose} is from {name}, or it says nothing any more already")
+    return ExitCode.UNDECIDED if done.nothing else ExitCode.GOOD
 
 
 @command.command("list")

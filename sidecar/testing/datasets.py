@@ -162,7 +162,7 @@ class Dataset:
 
     def erase(self, *, traces: Sequence[str] = (), items: Sequence[str] = ()) -> int:
         """Erase what items say, in every dataset and version of the project; of how many."""
-        return datasets.erase(self._loaded, self.project, traces=traces, items=items)
+        return datasets.erase(self._loaded, self.project, traces=traces, items=items).erased
 
 
 class Evaluated(Struct, frozen=True, kw_only=True):

@@ -73,9 +73,15 @@ def file_rows(path: Path, key: str) -> list[Any]:
             raise BadRows("it is larger than a twin's state may be")
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True, restkey="", restval=None)
+            names = list(reader.fieldnames or ())
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadRows(f"it cannot be read: {error}") from None
+    if not names:  # an export that broke off is no state without rows
+        raise BadRows("it is empty: not even a head names the columns")
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise BadRows(f"its head names {twice!r:.80} twice")
     for index, row in enumerate(rows):
         if "" in row or None in row.values():
             raise BadRows(f"row {index} has not as many values as the head has names")

@@ -315,6 +315,9 @@ def test_what_items_say_is_erased_on_demand_and_by_age_and_what_outlives_a_trace
     refused(dataset("erase"), "nothing to erase")
     erased = dataset("erase", "--trace", f"{1:032X}").stdout
     assert erased == "1 item says nothing any more\n"
+    mistyped = dataset("erase", "--trace", f"{1:032x}0", "--item", "nobody")
+    assert (mistyped.return_value, mistyped.stdout) == (2, "0 items say nothing any more\n")
+    assert "is from nobody" in mistyped.stderr and f"is from {1:032x}0" in mistyped.stderr
     left = dataset("export", "refunds")
     assert [one["input"] for one in lines(left)] == ["Another", "x"]
     assert "1 items say nothing more" in left.stderr

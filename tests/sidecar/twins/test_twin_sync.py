@@ -245,6 +245,21 @@ def test_files_are_sources_too_and_a_secret_that_nobody_declared_is_told(folder)
         synchronised(folder, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "orders: it is empty: not even a head names the columns"),
+        ("id,paid,paid\nA-9,1.00,2.00\n", "orders: its head names 'paid' twice"),
+    ],
+)
+def test_a_table_that_broke_off_or_says_a_column_twice_is_no_state(folder, text, said):
+    (folder / "orders.csv").write_text(text)
+    sync = "sync: shop\ntwins: [twin.yaml]\nentities:\n  orders: {file: orders.csv}\n"
+    with pytest.raises(SidecarError, match=said):
+        synchronised(folder, sync)
+    assert not (folder / "world" / "1").exists()
+
+
 def test_a_snapshot_that_was_changed_since_or_is_half_written_is_none(folder):
     synchronised(folder, SQLITE)
     half = folder / "world" / "2"
