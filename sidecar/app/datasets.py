@@ -245,6 +245,10 @@ def suite_text(
     if not twins:
         raise SidecarError("a suite needs the twins of its tools", where="--twin", do="Name one.")
     folder = (to.parent if to is not None else Path()).resolve()
+    if not folder.is_dir():
+        raise SidecarError(
+            "there is no such folder", where=str(folder), do="Make it, or correct --to."
+        )
     named = [os.path.relpath(twin.resolve(), folder) for twin in twins]
     document = suite_document(version.name, version.version, items, named, agent)
     told = f"# Dataset {version.name}, version {version.version}, {version.digest}\n"
@@ -265,10 +269,18 @@ def write_export(
 
 
 def write(path: Path, text: str) -> None:
-    """Write an export. Raises SidecarError."""
+    """Write an export, whole or not at all: half of one would be a smaller dataset, and what stood
+    there would be gone. Raises SidecarError.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.write_text(text, encoding="utf-8")
+        if not path.is_file() and path.exists():  # a device or a pipe takes it as it comes
+            path.write_text(text, encoding="utf-8")
+            return
+        part.write_text(text, encoding="utf-8")
+        part.replace(path.resolve())
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise SidecarError(f"it cannot be written: {error.strerror}", where=str(path)) from None
 
 

@@ -2,6 +2,8 @@
 are run as they were exported."""
 
 import json
+import resource
+import signal
 import sqlite3
 import sys
 
@@ -334,6 +336,27 @@ def test_what_items_say_is_erased_on_demand_and_by_age_and_what_outlives_a_trace
     text = dataset("prune", at=("store",)).stdout
     assert "what 1 items of datasets said is erased" in text and "outliv" not in text
     assert [one["input"] for one in lines(dataset("export", "refunds"))] == ["x"]
+
+
+def test_an_export_is_written_whole_or_what_stood_there_stays(dataset):
+    dataset("create", "refunds")
+    dataset("add", "refunds", "--jsonl", "-", given=json.dumps({"input": "x" * 120_000}))
+    to = dataset.folder / "lines.jsonl"
+    to.write_text("as before\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, before[1]))
+    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        refused(dataset("export", "refunds", "--to", str(to)), "it cannot be written")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handled)
+    assert to.read_text() == "as before\n"
+    assert not list(dataset.folder.glob(".lines*")), "and nothing else is left"
+    dataset("export", "refunds", "--to", str(to))
+    assert json.loads(to.read_text())["input"] == "x" * 120_000
+    nowhere = ("--twin", "twin.yaml", "--to", str(dataset.folder / "no" / "suite.yaml"))
+    refused(dataset("export", "refunds", "--output", "suite", *nowhere), "no such folder")
 
 
 @pytest.mark.full
