@@ -12,7 +12,7 @@ Rules
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import rfc8785
@@ -48,6 +48,40 @@ def sha256(data: bytes) -> str:
 def digest(value: Any, *, domain: str) -> str:
     """``sha256:<hex>`` of ``domain`` and the canonical form, e.g. domain ``agwa/1`` for actions."""
     return sha256(domain.encode() + b"\n" + canonical(value))
+
+
+def digest_of_many(value: Mapping[str, Any], *, domain: str) -> str:
+    """The same digest of a record with long lists, which may be iterators: its form is not made as
+    a whole, and takes memory for the largest item of such a list. Raises NotCanonical."""
+    made = hashlib.sha256(domain.encode() + b"\n")
+    for part in _parts(value):
+        made.update(part)
+    return "sha256:" + made.hexdigest()
+
+
+def _parts(value: Mapping[str, Any]) -> Iterator[bytes]:
+    """The canonical form of a record in pieces: 3.2.3 sorts names by their UTF-16 code units."""
+    try:
+        names = sorted(value, key=lambda one: one.encode("utf-16-be"))
+    except (AttributeError, UnicodeEncodeError) as error:  # it is no text, or half a character
+        raise NotCanonical(str(error)) from error
+    before = b"{"
+    for name in names:
+        yield before + canonical(name) + b":"
+        yield from _items(value[name])
+        before = b","
+    yield b"{}" if before == b"{" else b"}"
+
+
+def _items(value: Any) -> Iterator[bytes]:
+    if not isinstance(value, list | tuple | Iterator):
+        yield canonical(value)
+        return
+    before = b"["
+    for one in value:
+        yield before + canonical(one)
+        before = b","
+    yield b"[]" if before == b"[" else b"]"
 
 
 def _is_plain(value: Any) -> bool:

@@ -16,13 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from processors.model.verdict import Failure, Verdict
-from sidecar.canonical import digest
+from sidecar.canonical import digest_of_many
 from sidecar.gate.circumstances import NONE, Circumstances, stale
 from sidecar.gate.given import GateInput, Standing, standings
 from sidecar.gate.measure import Measure
 from sidecar.gate.policy import GatePolicy, day_of, exact, in_force
 from sidecar.gate.rules import TIMED, Decision, decide, status_of
-from sidecar.gate.samples import CaseSamples, SampleFold, samples
+from sidecar.gate.samples import CaseSamples, SampleFold, SharedSamples, samples
 from sidecar.replay.compare import CLASSES, CaseResult, Comparing
 from sidecar.replay.record import EpisodeRecord
 from sidecar.replay.run import Pins, ReplayResult
@@ -47,13 +47,14 @@ def fold(pins: Pins, runs: Iterable[EpisodeRecord]) -> Folded:
     """
     compares: dict[str, Comparing] = {}
     samplings: dict[str, SampleFold] = {}
+    shared = SharedSamples()
     ended: dict[str, tuple[str, ...]] = {}
     count = 0
     for case, of_case in groupby(runs, key=lambda one: one.case):
         if case in compares:
             raise ValueError(f"{case}: its runs are not together")
         comparing = compares[case] = Comparing(pins.deterministic)
-        sampling = samplings[case] = SampleFold()
+        sampling = samplings[case] = SampleFold(shared)
         words: list[str] = []
         for run in of_case:
             comparing.add(run)
@@ -177,19 +178,23 @@ def verdict_of(
 def verdict_digest(pins: Pins, given: GateInput, decision: Decision) -> str:
     """``sha256:<hex>`` of what was decided and why, without ids and times."""
     findings = tuple(one for one in decision.findings if one.rule not in TIMED)
-    value = {
+    value: dict[str, Any] = {
         "pins": _pinned(pins),
         "gate_policy": given.policy.digest(),
         "quarantined": given.quarantined,
         **({} if given.circumstances == NONE else {"circumstances": given.circumstances}),
-        "cases": [
-            [one.result.case, one.case_class, one.result.digests] for one in standings(given)
-        ],
         "findings": findings,
         "measures": [one for one in decision.measures if not one.timed],
         "status": status_of(findings),
     }
-    return digest(exact(msgspec.to_builtins(value)), domain="agenttwin-verdict/2")
+    cases = map(_came_to, standings(given))
+    whole = {**exact(msgspec.to_builtins(value)), "cases": cases}
+    return digest_of_many(whole, domain="agenttwin-verdict/2")
+
+
+def _came_to(one: Standing) -> list[Any]:
+    digests = {side: [*found] for side, found in one.result.digests.items()}
+    return [one.result.case, one.case_class, digests]
 
 
 def _pinned(pins: Pins) -> dict[str, Any]:

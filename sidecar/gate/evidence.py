@@ -144,18 +144,18 @@ def _contents(
 
 def _runs(runs: Iterable[EpisodeRecord]) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Each whole record in a file of its own, the slim ones many together, in order."""
-    lines: list[bytes] = []
-    number = 0
+    text, count, number = bytearray(), 0, 0
     for run in runs:
         if not is_slim(run):
             yield run_path(run), (encoded(run),)
             continue
-        lines.append(msgspec.json.encode(run))
-        if len(lines) == SLIM_RUNS:
-            yield slim_path(number), (slim_lines(lines),)
-            lines, number = [], number + 1
-    if lines:
-        yield slim_path(number), (slim_lines(lines),)
+        text += msgspec.json.encode(run) + b"\n"
+        count += 1
+        if count == SLIM_RUNS:
+            yield slim_path(number), (_compressed(text),)
+            text, count, number = bytearray(), 0, number + 1
+    if count:
+        yield slim_path(number), (_compressed(text),)
 
 
 def slim_path(number: int) -> str:
@@ -165,7 +165,10 @@ def slim_path(number: int) -> str:
 
 def slim_lines(lines: Iterable[bytes]) -> bytes:
     """Slim records, a line each, as one file."""
-    text = b"".join(line + b"\n" for line in lines)
+    return _compressed(b"".join(line + b"\n" for line in lines))
+
+
+def _compressed(text: bytes | bytearray) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
 
 

@@ -29,6 +29,10 @@ from sidecar.gate.statistics import clusters, paired, sizes
 from sidecar.gate.statistics.bounds import Interval
 
 DIRECT = 512
+_WORSE, _BETTER = (False, True), (True, False)
+_RISES = {_WORSE: 1.0, _BETTER: -1.0, (False, False): 0.0, (True, True): 0.0}
+_KNOWN: dict[tuple[bool | None, bool | None], tuple[bool, bool]] = {one: one for one in _RISES}
+"""Pairs of which both runs say something: one object each, however many there are."""
 Law = NDArray[np.float64]
 
 
@@ -72,20 +76,20 @@ def compare(cases: Sequence[CaseSamples], what: Protected, policy: GatePolicy) -
     """The candidate against the baseline on the planned runs of all cases."""
     bad, runs = METRICS[what.metric], planned(cases)
     pairs = [found for case in cases if (found := _pairs(case, bad, runs))]
-    rises = [[float(now) - float(before) for before, now in case] for case in pairs]
-    flat = [pair for case in pairs for pair in case]
-    worse, better = flat.count((False, True)), flat.count((True, False))
-    worth = clusters.effective_runs(rises) if flat else 0.0
-    share = worth / len(flat) if flat else 0.0
+    rises = [[_RISES[pair] for pair in case] for case in pairs]
+    count = sum(map(len, pairs))
+    worse, better = (sum(case.count(one) for case in pairs) for one in (_WORSE, _BETTER))
+    worth = clusters.effective_runs(rises) if count else 0.0
+    share = worth / count if count else 0.0
     level = {"alpha": policy.alpha / 2 / len(policy.protected), "power": policy.power}
     seen = {"worse": worse * share, "better": better * share, "pairs": worth}
     return Compared(
         worse=worse,
         better=better,
         pairs=worth,
-        count=len(flat),
+        count=count,
         scenarios=len(pairs),
-        rise=(worse - better) / len(flat) if flat else 0.0,
+        rise=(worse - better) / count if count else 0.0,
         bounds=Interval(
             lower=paired.difference(**seen, confidence=1 - level["alpha"]).lower,
             upper=paired.difference(**seen, confidence=1 - policy.alpha).upper,
@@ -251,8 +255,8 @@ def _chance(passed_before: int, before: int, passed_now: int, now: int) -> float
 
 def _pairs(case: CaseSamples, bad: Failed, count: int) -> list[tuple[bool, bool]]:
     together = zip(case.baseline[:count], case.candidate[:count], strict=False)
-    both = [(bad(before), bad(now)) for before, now in together]
-    return [(one, other) for one, other in both if one is not None and other is not None]
+    both = ((bad(before), bad(now)) for before, now in together)
+    return [_KNOWN[pair] for pair in both if pair in _KNOWN]
 
 
 def _table(pairs: Sequence[tuple[bool, bool]]) -> tuple[int, int, int, int]:

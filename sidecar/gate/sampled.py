@@ -17,6 +17,7 @@ from sidecar.gate.statistics import bounds, clusters, reliability
 from sidecar.gate.statistics.novelty import novelty
 
 NOVEL_RUNS_MIN = 20
+_VALUES = {False: 0.0, True: 1.0}  # one object each, however many runs there are
 
 
 def sampled(given: GateInput, cases: Sequence[Standing]) -> Iterator[Measure]:
@@ -81,16 +82,16 @@ def _protected(
 
 
 def _novelty(several: Sequence[CaseSamples]) -> Iterator[Measure]:
-    runs = [run for case in several for run in case.candidate]
     counted: dict[str, int] = {}
-    for run in runs:
-        if run.signature:
-            counted[run.signature] = counted.get(run.signature, 0) + 1
-    draws = clusters.effective_draws(
-        clusters.Draw(scenario=case.case, seed=0, sample=str(run.run))
-        for case in several
-        for run in case.candidate
-    )
+    draws = 0
+    for case in several:
+        for run in case.candidate:
+            if run.signature:
+                counted[run.signature] = counted.get(run.signature, 0) + 1
+        # Cases draw apart, so that the draws of one at a time need be told from each other.
+        draws += clusters.effective_draws(
+            clusters.Draw(scenario=case.case, seed=0, sample=str(run.run)) for run in case.candidate
+        )
     found = novelty(counted.values(), draws)
     yield Measure(
         name="novel_failures",
@@ -138,7 +139,7 @@ def _reliable(
     k = planned(several)
     passes = [one.passes("candidate") for one in several]
     values = {
-        one.case: [float(run.passed) for run in one.candidate if run.passed is not None]
+        one.case: [_VALUES[run.passed] for run in one.candidate if run.passed is not None]
         for one in several
     }
     count = sum(runs for _, runs in passes)

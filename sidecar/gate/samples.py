@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from processors.model.verdict import Score
 from sidecar.canonical import digest
+from sidecar.gate.alike import Alike
 from sidecar.replay.compare import Plan
 from sidecar.replay.record import EpisodeRecord, Side, unanswered
 
@@ -87,26 +88,45 @@ class CaseSamples(Struct, frozen=True, kw_only=True):
         return sum(known), len(known)
 
 
+class SharedSamples:
+    """Samples of any cases: equal runs are one object, and unlike ones share what they can."""
+
+    def __init__(self) -> None:
+        self._whole = Alike()
+        self._ways = Alike()
+        self._signatures = Alike()
+        self._counts = Alike()
+        self._numbers = Alike()
+
+    def once(self, one: Sample) -> Sample:
+        """An equal sample, which is in use already where there was one."""
+        shared = structs.replace(
+            one,
+            run=self._numbers.once(one.run),
+            tokens=self._numbers.once(one.tokens),
+            duration_ms=self._numbers.once(one.duration_ms),
+            violations=one.violations or _NOTHING,
+            tools=self._ways.once(one.tools),
+            signature=self._signatures.once(one.signature),
+            rubric=self._counts.once(one.rubric),
+            executed=self._ways.once(one.executed),
+        )
+        fields = structs.astuple(shared)
+        key = tuple(tuple(of.items()) if isinstance(of, dict) else of for of in fields)
+        return self._whole.held(key, shared)
+
+
 class SampleFold:
     """The samples of one case, made of one record at a time; what is alike is held once."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedSamples | None = None) -> None:
         self._sides: dict[Side, list[Sample]] = {"baseline": [], "candidate": []}
-        self._tools: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._signatures: dict[str, str] = {}
+        self._shared = shared or SharedSamples()
         self._recorded = False
 
     def add(self, run: EpisodeRecord) -> None:
         """Take a run in."""
-        one = sample(run)
-        shared = structs.replace(
-            one,
-            violations=one.violations or _NOTHING,
-            tools=self._tools.setdefault(one.tools, one.tools),
-            signature=self._signatures.setdefault(one.signature, one.signature),
-            executed=self._tools.setdefault(one.executed, one.executed),
-        )
-        self._sides[run.side].append(shared)
+        self._sides[run.side].append(self._shared.once(sample(run)))
         self._recorded |= run.side == "baseline" and run.agent.ending == "recorded"
 
     def samples(self, plan: Plan) -> CaseSamples:
@@ -124,8 +144,9 @@ class SampleFold:
 def samples(plans: Iterable[Plan], runs: Iterable[EpisodeRecord]) -> tuple[CaseSamples, ...]:
     """The cases in order, with their runs in order."""
     folds: dict[str, SampleFold] = {}
+    shared = SharedSamples()
     for run in sorted(runs, key=lambda one: one.run):
-        folds.setdefault(run.case, SampleFold()).add(run)
+        folds.setdefault(run.case, SampleFold(shared)).add(run)
     return tuple(folds.get(plan.case, SampleFold()).samples(plan) for plan in plans)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from sidecar.replay.digests import Digests
+
 
 def encoded(value: Any) -> bytes:
     """A record's bytes."""
@@ -40,7 +42,13 @@ def _items(values: Iterable[Any], depth: int) -> Iterator[bytes]:
     yield b"[]" if before == b"[" else b"\n" + b" " * depth + b"]"
 
 
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, Digests):
+        return [*value]
+    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+
+
 def _spelt(value: Any, depth: int = 0) -> bytes:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=1)
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_unpacked), indent=1)
     # No text holds a line feed as such: each one is the format's own.
     return text.replace(b"\n", b"\n" + b" " * depth) if depth else text

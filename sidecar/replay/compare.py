@@ -20,6 +20,7 @@ from processors.model.verdict import CaseClass, Score
 from sidecar.evaluate.score import Conclusion
 from sidecar.replay.acts import Difference, acts, first_difference
 from sidecar.replay.acts import Told as Acted
+from sidecar.replay.digests import Digests
 from sidecar.replay.record import EpisodeRecord, Side, Told, is_slim, scrubber, unanswered
 from sidecar.twins.scenario import Severity
 
@@ -52,7 +53,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
     injections_followed: int = 0
     crashed: bool = False
     judge_doubts: int = 0
-    digests: dict[str, tuple[str, ...]] = {}
+    digests: dict[str, Digests] = {}
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -128,8 +129,8 @@ class Comparing:
             crashed=_crashed(baseline, candidate),
             judge_doubts=candidate.doubts,
             digests={
-                "baseline": tuple(baseline.digests),
-                "candidate": tuple(candidate.digests),
+                "baseline": baseline.digests,
+                "candidate": candidate.digests,
             },
         )
 
@@ -144,7 +145,7 @@ class _SideFold:
         self.contradictions: Counter[str] = Counter()
         self.injections = 0
         self.doubts = 0
-        self.digests: list[str] = []
+        self.digests = Digests()
         self.voids: dict[str, None] = {}
         self.silences: dict[str, None] = {}
         self.lacking: dict[str, None] = {}
@@ -164,9 +165,7 @@ class _SideFold:
             self._begin(run)
         elif deterministic and self.unsteady is None and self.first is not None:
             self._hold_against(self.first, run)
-        # Equal behaviour has one digest: one text is enough for thousands of runs.
-        same = bool(self.digests) and run.digest == self.digests[-1]
-        self.digests.append(self.digests[-1] if same else run.digest)
+        self.digests.append(run.digest)
         self.doubts = max(self.doubts, _doubts(run))
         if run.void is not None:
             self.voids[f"{run.side}: {run.void}"] = None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar import canonical as module
-from sidecar.canonical import NotCanonical, canonical, digest, sha256
+from sidecar.canonical import NotCanonical, canonical, digest, digest_of_many, sha256
 
 # RFC 8785 §3.2.2 and §3.2.3: the worked example and the sorting example.
 EXAMPLE = (
@@ -117,6 +117,20 @@ def test_the_order_of_keys_does_not_matter(value):
 def test_digests_are_kept_apart_by_their_domain():
     assert digest({}, domain="a/1") == sha256(b"a/1\n{}")
     assert digest({}, domain="a/1") != digest({}, domain="b/1")
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
+def test_a_digest_made_a_part_at_a_time_is_that_of_the_whole(value):
+    for one in (value, {"\ue000": [], "\U0001f600": [value, []], "a": value, "b": [], "c": ()}):
+        wanted = digest(one, domain="d/1")
+        lazy = {name: iter(of) if isinstance(of, list) else of for name, of in one.items()}
+        assert digest_of_many(one, domain="d/1") == digest_of_many(lazy, domain="d/1") == wanted
+
+
+@pytest.mark.parametrize("wrong", [{1: "x"}, {"x": [float("nan")]}, {"\ud800": 1}])
+def test_a_record_that_has_no_canonical_form_has_none_in_parts(wrong):
+    with pytest.raises(NotCanonical):
+        digest_of_many(wrong, domain="d/1")
 
 
 PLAIN = st.recursive(

@@ -4,19 +4,24 @@
 1. A distance is judged against its A/A floor: what the same runs come to when their labels are
    shuffled within each case. A fixed threshold lies inside that noise or far above it.
 2. Shuffling is seeded and within a case, so that the mix of cases is no difference.
+3. Of a run the way it went is held, once for all that went it: memory grows with the ways.
 """
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float64]
-Labels = NDArray[np.int64]
+Labels = NDArray[np.integer[Any]]
 Acts = Sequence[str]
 Sides = tuple[Sequence[Acts], Sequence[Acts]]
+TOGETHER: Final = 8_192
+"""So many runs are shuffled at once: what a shuffle needs does not grow with them."""
 
 
 def grams(acts: Acts, size: int) -> Counter[tuple[str, ...]]:
@@ -57,43 +62,86 @@ def floor(
     seed: int,
     quantile: float = 0.95,
     shuffles: int = 200,
+    together: int = TOGETHER,
 ) -> tuple[float, float]:
-    """The total variation of n-grams between the sides, and the quantile of it under shuffling."""
-    vectors, sides = _vectors(cases, size)
-    dice = np.random.default_rng(seed)
-    seen = _distance(vectors, sides)
-    groups = _groups(cases)  # rising: runs stand in the order of their cases
+    """The total variation of n-grams between the sides, and the quantile of it under shuffling.
+
+    Runs are shuffled ``together`` at a time, or a case at a time where one has more.
+    """
+    blocks, vectors = _counted(cases, size, together)
+    dice, ways = np.random.default_rng(seed), len(vectors)
+    whole = _sum(block.whole(ways) for block in blocks)
+    seen = _distance(vectors, _sum(block.of_one(ways) for block in blocks), whole)
     found = []
     for _ in range(shuffles):
-        order = np.lexsort((dice.random(len(groups)), groups))
-        found.append(_distance(vectors, sides[order]))
+        dealt = _sum(block.shuffled(dice).of_one(ways) for block in blocks)
+        found.append(_distance(vectors, dealt, whole))
     return seen, float(np.quantile(found, quantile)) if found else 1.0
 
 
-def _vectors(cases: Mapping[str, Sides], size: int) -> tuple[Vectors, Labels]:
-    runs = [
-        (side, grams(run, size))
-        for name in sorted(cases)
-        for side, several in enumerate(cases[name])
-        for run in several
-    ]
-    names = {name: at for at, name in enumerate(sorted({one for _, run in runs for one in run}))}
-    vectors = np.zeros((len(runs), len(names)))
-    for row, (_, run) in enumerate(runs):
-        for name, count in run.items():
-            vectors[row, names[name]] = count
-    return vectors, np.array([side for side, _ in runs], dtype=int)
+class _Block(NamedTuple):
+    """Runs of whole cases, in their order: the way each went (a row of the vectors), its side and
+    its case."""
+
+    ways: Labels
+    sides: Labels
+    cases: Labels
+
+    def shuffled(self, dice: np.random.Generator) -> "_Block":
+        """The same with sides dealt anew within each case."""
+        order = np.lexsort((dice.random(len(self.cases)), self.cases))  # cases are rising
+        return self._replace(sides=self.sides[order])
+
+    def whole(self, ways: int) -> Labels:
+        """How many runs went each way."""
+        return np.bincount(self.ways, minlength=ways)
+
+    def of_one(self, ways: int) -> Labels:
+        """How many of the first side did."""
+        return np.bincount(self.ways[self.sides == 0], minlength=ways)
 
 
-def _groups(cases: Mapping[str, Sides]) -> Labels:
-    return np.array(
-        [at for at, name in enumerate(sorted(cases)) for side in cases[name] for _ in side],
-        dtype=int,
-    )
+def _counted(
+    cases: Mapping[str, Sides], size: int, together: int
+) -> tuple[list[_Block], NDArray[np.float64]]:
+    """The runs in blocks, and for each way that any went the counts of its n-grams.
+
+    Thousands of runs go few ways: what a run is, is a number.
+    """
+    known: dict[tuple[str, ...], int] = {}
+    blocks: list[_Block] = []
+    ways, sides, numbers = array("i"), array("b"), array("i")
+    for number, name in enumerate(sorted(cases)):
+        for side, several in enumerate(cases[name]):
+            for run in several:
+                ways.append(known.setdefault(tuple(run), len(known)))
+                sides.append(side)
+                numbers.append(number)
+        if len(ways) >= together:
+            blocks.append(_block(ways, sides, numbers))
+            ways, sides, numbers = array("i"), array("b"), array("i")
+    blocks.append(_block(ways, sides, numbers))
+    counted = [grams(run, size) for run in known]
+    names = {name: at for at, name in enumerate(sorted({one for way in counted for one in way}))}
+    vectors = np.zeros((len(counted), len(names)))
+    for row, way in enumerate(counted):
+        for gram, count in way.items():
+            vectors[row, names[gram]] = count
+    return blocks, vectors
 
 
-def _distance(vectors: Vectors, sides: Labels) -> float:
-    one, other = vectors[sides == 0].sum(axis=0), vectors[sides == 1].sum(axis=0)
+def _block(*columns: "array[int]") -> _Block:
+    return _Block(*(np.array(one) for one in columns))
+
+
+def _sum(counts: Iterable[Labels]) -> Labels:
+    found: Labels = np.sum(list(counts), axis=0)
+    return found
+
+
+def _distance(vectors: Vectors, of_one: Labels, whole: Labels) -> float:
+    """Half the summed difference of shares. Counts are whole numbers: their sums are exact."""
+    one, other = of_one @ vectors, (whole - of_one) @ vectors
     left, right = one.sum(), other.sum()
     if not left or not right:
         return float(bool(left) != bool(right))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -17,13 +18,15 @@ from sampled_rig import seeded, suite
 from test_evidence_bundles import WHOLE, packed, record, result, unsealed
 
 from processors.model.trace import TraceWarning
-from sidecar.gate.conclude import conclude, fold
+from sidecar.gate.conclude import conclude, fold, gate_input, verdict_of
 from sidecar.gate.evidence import SLIM_RUNS, run_path, slim_lines, slim_path
 from sidecar.gate.examine import derive
 from sidecar.gate.files import read_bundle, remove_parts, write_bundle
+from sidecar.gate.policy import GatePolicy
 from sidecar.gate.process import verify_bundle
 from sidecar.gate.spelling import encoded, parts
-from sidecar.replay.record import STEPS_LEFT_OUT
+from sidecar.replay.compare import Plan
+from sidecar.replay.record import STEPS_LEFT_OUT, EpisodeRecord
 
 ROOT = Path(__file__).parents[3]
 VERDICT = "0" * 32
@@ -102,6 +105,38 @@ def test_a_record_in_pieces_is_the_record_at_once(cases, runs, text):
         record("baseline", 1, "passed", case=text + "\n\\"),
     ):
         assert b"".join(parts(value)) == encoded(value)
+
+
+def test_a_run_more_takes_hardly_more_memory_to_conclude():
+    """Of the runs of callables, which come to few things, each is a few words."""
+    line = msgspec.json.encode(slimmed(record("baseline", 1, "passed")))
+
+    def read(cases):  # as from a store: nothing of one record is another's
+        for case in cases:
+            for number in range(200):
+                side, run = ("baseline", "candidate")[number // 100], 301 + number % 100
+                made = msgspec.json.decode(line, type=EpisodeRecord)
+                texts = {"side": side, "digest": f"sha256:{number % 2:064}"}
+                yield replace(made, case=case, run=run, duration_ms=300 + number % 3, **texts)
+
+    def spent(count):
+        cases = [f"c{number}" for number in range(count)]
+        plans = tuple(Plan(case=one, title="", severity="minor") for one in cases)
+        pins = replace(result().pins, deterministic=False, plans=plans)
+        tracemalloc.start()
+        try:
+            folded = fold(pins, read(cases))
+            kept = tracemalloc.get_traced_memory()[0]
+            given = gate_input(pins, folded, GatePolicy(), 0)
+            verdict_of(pins, folded, given, verdict_id=VERDICT, now_ns=0)
+            return kept, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    spent(1)  # modules are loaded
+    small, large = spent(5), spent(25)
+    kept, highest = ((more - less) / 4_000 for more, less in zip(large, small, strict=True))
+    assert kept < 60 and highest < 200
 
 
 def test_runs_that_are_not_together_are_refused():

@@ -1,5 +1,7 @@
 """What the gate's statistics are told of a run: read from records, never from what agents say."""
 
+import random
+
 import pytest
 from msgspec.structs import replace
 from test_evidence_bundles import record
@@ -71,3 +73,16 @@ def test_cases_have_their_runs_in_order_and_a_recording_is_told():
     (one,) = samples((Plan(case="a/b", title="", severity="major"),), runs)
     assert [run.run for run in one.candidate] == [1, 2] and one.recorded
     assert (one.passes("baseline"), one.passes("candidate")) == ((1, 1), (1, 2))
+
+
+@pytest.mark.row("R45")
+def test_samples_that_share_what_is_alike_are_those_of_their_records():
+    dice = random.Random(3)
+
+    def run(side, number):
+        made = record(side, number, dice.choice(["passed", "failed"]))
+        return replace(made, duration_ms=dice.choice([1, 400]))
+
+    runs = [run(side, number) for side in ("baseline", "candidate") for number in range(1, 40)]
+    (one,) = samples((Plan(case="a/b", title="", severity="major"),), runs)
+    assert (*one.baseline, *one.candidate) == tuple(map(sample, runs))

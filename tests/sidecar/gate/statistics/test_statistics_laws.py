@@ -2,7 +2,10 @@
 
 import math
 import random
+import tracemalloc
+from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,6 +167,59 @@ def test_a_distance_of_the_same_agent_lies_within_its_floor_and_a_dropped_tool_a
     other = {str(case): ([run(), run()], [run(True), run(True)]) for case in range(40)}
     seen, least = noise.floor(other, size=1, seed=1)
     assert seen > 2 * least
+
+
+def plain_floor(cases, size, seed, shuffles=20):
+    """The floor as it is defined: every run's n-grams, all labels dealt anew at once."""
+    runs = [
+        (case, side, noise.grams(run, size))
+        for case, name in enumerate(sorted(cases))
+        for side in (0, 1)
+        for run in cases[name][side]
+    ]
+    dice = np.random.default_rng(seed)
+
+    def apart(sides):
+        counted = Counter(), Counter()
+        for (_, _, run), side in zip(runs, sides, strict=True):
+            counted[side].update(run)
+        return noise.total_variation(*counted)
+
+    sides, groups = [side for _, side, _ in runs], [case for case, _, _ in runs]
+    found = []
+    for _ in range(shuffles):
+        order = np.lexsort((dice.random(len(runs)), groups))
+        found.append(apart([sides[at] for at in order]))
+    return apart(sides), float(np.quantile(found, 0.95))
+
+
+ACTS = st.lists(st.sampled_from("abc"), max_size=4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("xyz"), st.tuples(*[st.lists(ACTS, max_size=5)] * 2)),
+    st.integers(1, 2),
+    st.integers(0, 9),
+    st.integers(1, 30),
+)
+def test_a_floor_is_the_same_however_many_runs_are_shuffled_together(cases, size, seed, together):
+    found = noise.floor(cases, size=size, seed=seed, shuffles=20, together=together)
+    assert found == pytest.approx(plain_floor(cases, size, seed), abs=1e-12)
+    assert found == noise.floor(cases, size=size, seed=seed, shuffles=20)
+
+
+def test_a_floor_of_ten_thousand_runs_takes_memory_for_the_ways_they_went():
+    def peak(runs):
+        side = [("get", "pay")] * (runs // 2)
+        tracemalloc.start()
+        noise.floor({"x": (side, side)}, size=2, seed=1, shuffles=1)
+        try:
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(10_000) - peak(1_000)) / 9_000 < 100  # a run's n-grams alone are some 400
 
 
 def test_nothing_seen_twice_leaves_all_unseen_and_no_runs_show_nothing():
