@@ -15,9 +15,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
 import pytest
+import suite_rig
 import yaml
 from deployed import (
     COMPOSE,
@@ -149,6 +151,11 @@ def test_the_commands_of_all_containers_are_known():
         ("sidecar", "serve"),
         ("sidecar", "serve", "--config", "/etc/sidecar/sidecar.yaml"),
         ("sidecar", "policy", "build", "--to", "/var/lib/sidecar/data/bundle.tar.gz"),
+        (
+            *("sidecar", "replay", "suite.yaml"),
+            *("--baseline=py:agents.stable:answer", "--candidate=py:agents.next:answer"),
+            *("--shards=16", "--parts=/parts"),
+        ),
     }
 
 
@@ -293,3 +300,43 @@ def test_the_stack_of_the_compose_file_makes_one_verified_refund(tmp_path):
         for each in (model, commerce):
             each.end()
         assert served.end() == 0
+
+
+STABLE = """\
+def answer(request, call):
+    order = call("get_order", {"order_id": request["input"]}).value
+    return {"output": "It is open." if order["open"] else "It is closed."}
+"""
+
+
+@pytest.mark.requirement("CRV-01")
+def test_the_pods_of_the_job_replay_a_part_each_and_the_same_command_merges_them(tmp_path):
+    (job,) = (each for _, each in manifests() if each["kind"] == "Job")
+    (replay,) = containers_of(job["spec"]["template"], "replay")
+    (tmp_path / "agents").mkdir()
+    for name in ("stable", "next"):
+        (tmp_path / "agents" / f"{name}.py").write_text(STABLE)
+    (tmp_path / "twin.yaml").write_text(suite_rig.TWIN)
+    (tmp_path / "suite.yaml").write_text(suite_rig.SUITE)
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    argv = [each.replace("=/parts", f"={parts}") for each in replay.command]
+
+    def pod(*command, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "sidecar", *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": PATH, **environment},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    with ThreadPoolExecutor(2) as nodes:
+        indices = map(str, range(job["spec"]["completions"]))
+        ended = list(nodes.map(lambda index: pod(*argv, JOB_COMPLETION_INDEX=index), indices))
+    assert {code for code, _ in ended} == {0}, ended
+    alone = [each for each in argv if not each.startswith("--shards")]
+    code, said = pod(*alone, "--output", "json")
+    assert code == 0 and '"PASS"' in said, said
