@@ -4,8 +4,10 @@ import gc
 import os
 import socket
 import sys
+import threading
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -44,6 +46,18 @@ def _postgres_given_back(request):
 @pytest.fixture(autouse=True)
 def _only_this_machine(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", _guarded)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was(monkeypatch):
+    """A command that runs in this process sets the log up for the process: not for later tests."""
+    configure, was = structlog.configure, structlog.get_config()
+    uncached = {"cache_logger_on_first_use": False}  # a logger that is kept would keep its form
+    monkeypatch.setattr(structlog, "configure", lambda **given: configure(**given | uncached))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    yield
+    configure(**was)
 
 
 def pytest_addoption(parser):
