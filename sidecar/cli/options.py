@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
@@ -134,6 +135,16 @@ def deciding(*, whose: str = "Your key", why: str = "Why") -> Callable[[F], F]:
         )
 
     return decorate
+
+
+def in_world(whose: str = "the twins") -> Callable[[F], F]:
+    """Add a parameter ``state``: the folder that holds the world of twins, or None."""
+    return click.option(
+        "--state",
+        type=click.Path(file_okay=False, exists=True, path_type=Path),
+        default=None,
+        help=f"World of {whose}: a folder of <entity>.json or .json.gz.",
+    )
 
 
 def in_project(function: F) -> F:

@@ -19,7 +19,7 @@ from sidecar.app.attesting import signing_keys
 from sidecar.app.concluding import Kept, Wanted, judge, planned, tidied
 from sidecar.app.loading import load_config
 from sidecar.cli.gate import shown
-from sidecar.cli.options import common, on_terminal, profiled, say, talk, to_json
+from sidecar.cli.options import common, in_world, on_terminal, profiled, say, talk, to_json
 from sidecar.cli.replay_shards import in_shards, named, replay_part, replay_shards
 from sidecar.cli.replay_tapes import replay_tapes
 from sidecar.config import Loaded
@@ -53,12 +53,7 @@ _END = {
     help="Twin for recordings: a file, airline, or draft for the one that the recordings bear; may "
     "be repeated [default: tools answer as they were recorded].",
 )
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=None,
-    help="World of the twins of recordings: a folder of <entity>.json or .json.gz.",
-)
+@in_world("the twins of recordings")
 @click.option("--project", default=None, help="Whose verdict it is [default: the first project].")
 @click.option(
     "--deterministic", is_flag=True, help="Declare it; each case then runs twice and must agree."

@@ -20,7 +20,7 @@ from sidecar.errors import ExitCode, SidecarError
 from sidecar.gate.statistics.reliability import bounded_pass_hat, mean_pass_hat
 from sidecar.outcome import Exits, Outcome
 from sidecar.plain import plain
-from sidecar.replay.fidelity import Fidelity, PathDrift, ToolFidelity, fidelity
+from sidecar.replay.fidelity import Fidelity, ToolFidelity, fidelity
 from sidecar.replay.onto_twin import OntoTwin, RunOnTwin, taped_run
 from sidecar.tape.files import read_tape
 from sidecar.twins.files import load_twins
@@ -168,16 +168,6 @@ def _tool_lines(tool: ToolFidelity) -> Iterator[str]:
     exact = tool.matches["exact"]
     yield f"  {tool.tool}  {exact} of {tool.results} results equal{mark}"
     for one in tool.drift:
-        yield f"    {_place(one)}  in {one.results}, verdict-{one.verdict}"
+        yield f"    {one.place}  in {one.results}, verdict-{one.verdict}"
     if tool.errors_recorded != tool.errors_twin:
         yield f"    errors: {tool.errors_recorded} recorded, {tool.errors_twin} on the twin"
-
-
-def _place(one: PathDrift) -> str:
-    if one.recorded == one.twin:
-        return f"{one.recorded} has another value"
-    if one.recorded is None:
-        return f"{one.twin} is on the twin only"
-    if one.twin is None:
-        return f"{one.recorded} was recorded only"
-    return f"{one.twin} against recorded {one.recorded}"

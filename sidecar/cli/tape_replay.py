@@ -23,7 +23,7 @@ from sidecar.capture.plan import MODES, Plan
 from sidecar.capture.play import Drift
 from sidecar.capture.process import git_of
 from sidecar.cli.numbers import FiniteRange
-from sidecar.cli.options import common, profiled, say, talk
+from sidecar.cli.options import common, in_world, profiled, say, talk
 from sidecar.cli.tape_effect import effect
 from sidecar.cli.tape_expiry import check_expiry, expiring
 from sidecar.cli.tape_plan import check_fits, read_plan
@@ -58,12 +58,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Path(path_type=Path),
     help="Twin that the tape's calls are made on (mode twin); may be repeated.",
 )
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=None,
-    help="World of the twins: a folder of <entity>.json or .json.gz.",
-)
+@in_world()
 @click.option(
     "--fork",
     type=click.IntRange(0),

@@ -16,7 +16,7 @@ from sidecar.analyse.fidelity.behaviour import PERMUTATIONS
 from sidecar.analyse.fidelity.report import STALE_DAYS, Report, report
 from sidecar.analyse.fidelity.shown import as_markdown, as_text
 from sidecar.cli.given_runs import format_option, given_runs
-from sidecar.cli.options import common, profiled, say, to_json
+from sidecar.cli.options import common, in_world, profiled, say, to_json
 from sidecar.cli.replay_tapes import given_twins, progress
 from sidecar.outcome import Exits, Outcome
 from sidecar.replay.onto_twin import OntoTwin
@@ -34,12 +34,7 @@ from sidecar.replay.onto_twin import OntoTwin
     type=click.Path(path_type=Path),
     help="Another twin beside TWIN; may be repeated.",
 )
-@click.option(
-    "--state",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=None,
-    help="World of the twins: a folder of <entity>.json or .json.gz.",
-)
+@in_world()
 @click.option(
     "--ran",
     multiple=True,

@@ -29,12 +29,24 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
 
 
 class PathDrift(Struct, frozen=True, kw_only=True):
-    """One difference: where it was recorded, where the twin has it, in how many results."""
+    """One difference: its JSON pointer where it was recorded and where the twin has it (None where
+    that side has none), in how many results, and whether verdicts hang on it."""
 
     recorded: str | None
     twin: str | None
     results: int
     verdict: Literal["neutral", "changing"]
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        if self.recorded == self.twin:
+            return f"{self.recorded} has another value"
+        if self.recorded is None:
+            return f"{self.twin} is on the twin only"
+        if self.twin is None:
+            return f"{self.recorded} was recorded only"
+        return f"{self.twin} against recorded {self.recorded}"
 
 
 class ToolFidelity(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -27,16 +27,7 @@ SurfaceName = Literal[
     "fault",
     "outcome_verification",
 ]
-SURFACES: Final[tuple[SurfaceName, ...]] = (
-    "tool",
-    "critical_tool",
-    "policy",
-    "failure_mode",
-    "regression",
-    "dependency",
-    "fault",
-    "outcome_verification",
-)
+SURFACES: Final[tuple[SurfaceName, ...]] = get_args(SurfaceName)
 Weighs = Literal["items", "calls"]
 CASES_MAX: Final = 5
 GRADES: Final[tuple[SideEffectClass, ...]] = ("irreversible", "write", "read")

@@ -40,23 +40,13 @@ _FACTOR = math.log(2)
 _CHANCE = 0.01
 
 
-class Drift(Struct, frozen=True, kw_only=True):
-    """One difference: its JSON pointer where it was recorded and where the twin has it (null where
-    that side has none), in how many results, and whether verdicts hang on it."""
-
-    recorded: str | None
-    twin: str | None
-    results: int
-    verdict: Literal["neutral", "changing"]
-
-
 class ToolReport(Struct, frozen=True, kw_only=True):
     """One tool: ``results`` that were compared, by how they match; where they differ; the rest."""
 
     tool: str
     results: int
     matches: dict[str, int]
-    drift: tuple[Drift, ...]
+    drift: tuple[PathDrift, ...]
     errors: Errors
     gaps: Gaps
     latency: Timing | None
@@ -203,16 +193,12 @@ def _tools(told: Fidelity, counted: Mapping[str, Figures]) -> Iterator[ToolRepor
             tool=name,
             results=one.results if one is not None else 0,
             matches=one.matches if one is not None else {},
-            drift=tuple(_drift(path) for path in (one.drift if one is not None else ())),
+            drift=one.drift if one is not None else (),
             errors=figure.errors,
             gaps=figure.gaps,
             latency=figure.latency,
             latency_declared=figure.learned,
         )
-
-
-def _drift(path: PathDrift) -> Drift:
-    return Drift(recorded=path.recorded, twin=path.twin, results=path.results, verdict=path.verdict)
 
 
 def _behaviour(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sidecar.analyse.fidelity.behaviour import Behaviour, Distance
-from sidecar.analyse.fidelity.report import Age, Drift, Report, ToolReport
+from sidecar.analyse.fidelity.report import Age, Report, ToolReport
 from sidecar.plain import plain
 
 
@@ -61,7 +61,7 @@ def _page(report: Report) -> Iterator[str]:
         yield "| tool | difference | results | verdict |"
         yield "|---|---|---|---|"
     for name, one in drifts:
-        yield f"| {_cell(name)} | {_cell(_place(one))} | {one.results} | {one.verdict} |"
+        yield f"| {_cell(name)} | {_cell(one.place)} | {one.results} | {one.verdict} |"
     if report.behaviour:
         yield ""
         yield "| in a row | runs recorded / twin | measure | distance | A/A floor | excess | p |"
@@ -87,7 +87,7 @@ def _state(report: Report) -> Iterator[str]:
 
 def _of_tool(tool: ToolReport) -> Iterator[str]:
     for one in tool.drift:
-        yield f"{_place(one)}  in {one.results}, verdict-{one.verdict}"
+        yield f"{one.place}  in {one.results}, verdict-{one.verdict}"
     if tool.errors.recorded != tool.errors.twin:
         yield f"ended: {_classes(tool.errors.recorded)} recorded, {_classes(tool.errors.twin)} twin"
     for reason, times in tool.gaps.reasons.items():
@@ -139,16 +139,6 @@ def _row(tool: ToolReport) -> str:
     exact, gaps = tool.matches.get("exact", 0), f"{tool.gaps.n} of {tool.gaps.calls}"
     parts = (tool.tool, tool.results, exact, gaps, errors, latency, ks, distance)
     return f"| {' | '.join(_cell(str(one)) for one in parts)} |"
-
-
-def _place(one: Drift) -> str:
-    if one.recorded == one.twin:
-        return f"{one.recorded} has another value"
-    if one.recorded is None:
-        return f"{one.twin} is on the twin only"
-    if one.twin is None:
-        return f"{one.recorded} was recorded only"
-    return f"{one.twin} against recorded {one.recorded}"
 
 
 def _classes(counts: dict[str, int]) -> str:
